@@ -179,7 +179,7 @@ class TimedProgram(WgpuProgram):
         plan = self.plan_of(work)
         bound = self._bound[plan.name]
         self.write_step(work)
-        grids = bound.grids(tuple(self._step))
+        grids = bound.grids.at(tuple(self._step))
 
         def seconds_of_one(launches: Sequence[Launch]) -> list[float]:
             self.write_step(work)
@@ -191,7 +191,7 @@ class TimedProgram(WgpuProgram):
         """Seconds of a whole step on the device, a sample a round."""
         bound = self._bound[self.plan_of(work).name]
         self.write_step(work)
-        grids = bound.grids(tuple(self._step))
+        grids = bound.grids.at(tuple(self._step))
 
         def record(into: Any, times: int) -> None:
             for _ in range(times):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from edgewise_compiler.quantize import SCHEMES
-from edgewise_compiler.state import KV_KINDS, KV_SUFFIXES
 from edgewise_compiler.targets.cuda.fatbin import CUBINS
-from edgewise_compiler.targets.gpu.variant import Variant
+from edgewise_compiler.targets.gpu.variant import Variant, made_for
 
 VARIANTS = (
     Variant("cuda-f16", half=True, subgroups=True),
@@ -21,19 +17,8 @@ device finds them much faster."""
 
 
 def variants_for(scheme: str, kv: str = "auto") -> tuple[Variant, ...]:
-    """The programs made for a weight scheme, and for pages as the option ``kv`` has them.
-
-    Of their own they hold float16, and float32 where weights are floats themselves and float16 is
-    nowhere else.
-    """
-    integer = SCHEMES[scheme].integer
-    made = []
-    for variant in VARIANTS + (INT8_VARIANTS if integer else ()):
-        own = "float16" if integer or variant.half else "float32"
-        dtype = KV_KINDS[kv] or own
-        suffix = "" if dtype == own else KV_SUFFIXES[dtype]
-        made.append(replace(variant, name=variant.name + suffix, kv_dtype=dtype))
-    return tuple(made)
+    """The programs made for a weight scheme, and for pages as the option ``kv`` has them."""
+    return made_for(VARIANTS, INT8_VARIANTS, scheme, kv)
 
 
 def features_of(variant: Variant) -> tuple[str, ...]:

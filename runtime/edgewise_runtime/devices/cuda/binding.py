@@ -13,8 +13,8 @@ from edgewise_runtime.devices.cuda.gpu import Gpu
 from edgewise_runtime.devices.cuda.memory import Counters, Memory
 from edgewise_runtime.devices.grids import Grid, Grids
 from edgewise_runtime.devices.loading import Checked
+from edgewise_runtime.devices.outputs import Output, outputs_of
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.fatbin import read_images, read_uses
 from edgewise_runtime.format.plan import Kernel, Plan, Step
 
@@ -25,16 +25,6 @@ _CAPTURE_HERE = 2
 """A mode of capturing: other threads may use the driver as they like."""
 
 Threads = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a launch writes: a piece of a buffer, as the kernel sees it."""
-
-    buffer: str
-    offset: int
-    dtype: str
-    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -134,22 +124,11 @@ class BoundPlan:
         )
 
     def _launch(self, step: Step, kernels: Kernels, memory: Memory, grid: int) -> Launch:
-        kernel = self.plan.kernels[step.kernel]
         function, threads = kernels[self.plan.name, step.kernel]
         values = [c_uint64(memory.addresses[b.buffer] + b.offset) for b in step.bindings]
         pointers: Any = (c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         pointers.values = values  # which it points to
-        states = {buffer.name for buffer in self.plan.buffers if buffer.role == "state"}
-        outputs = tuple(
-            Output(
-                binding.buffer,
-                binding.offset,
-                arg.dtype,
-                tuple(ex.bounds(dim, self._ranges)[1] for dim in arg.shape),
-            )
-            for arg, binding in zip(kernel.args, step.bindings, strict=True)
-            if arg.writes and binding.buffer not in states
-        )
+        outputs = outputs_of(self.plan, step, self._ranges)
         return Launch(step.label, step.kernel, function, threads, pointers, grid, outputs)
 
 

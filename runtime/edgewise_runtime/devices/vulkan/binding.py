@@ -6,30 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgewise_runtime.devices.grids import Grids
+from edgewise_runtime.devices.outputs import Output, outputs_of
 from edgewise_runtime.devices.vulkan.api import Objects
 from edgewise_runtime.devices.vulkan.gpu import Gpu
 from edgewise_runtime.devices.vulkan.hazards import Touched, barriers
 from edgewise_runtime.devices.vulkan.kernels import Modules, Pipeline, Pipelines, Ranges
 from edgewise_runtime.devices.vulkan.memory import Buffers, Counters
 from edgewise_runtime.format import expr as ex
-from edgewise_runtime.format.abi import STEP_SYMBOLS
-from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.plan import Plan, Step
-
-MAX_GRIDS = 256
-"""Symbol values whose grids a plan remembers."""
-
-Grid = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a launch writes: a piece of a buffer, as the kernel sees it."""
-
-    buffer: str
-    offset: int
-    dtype: str
-    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -46,26 +31,18 @@ class Launch:
 
 
 class BoundPlan:
-    """A plan whose launches are bound, and the grids they have at the values of step symbols."""
+    """A plan whose launches are bound."""
 
     def __init__(
         self, plan: Plan, modules: Modules, pipelines: Pipelines, load: Mapping[str, int]
     ) -> None:
         self.plan = plan
-        self._load = plan.resolve(load)
+        self.grids = Grids(plan, load)
         self._ranges = plan.ranges | {name: (value, value) for name, value in load.items()}
-        self._symbols = [
-            (symbol.name, STEP_SYMBOLS.index(symbol.name), symbol.min, symbol.max)
-            for symbol in plan.symbols
-            if symbol.kind == "step" and symbol.name in STEP_SYMBOLS
-        ]
-        grids: dict[tuple[Expr, Expr, Expr], int] = {}
         self.launches = tuple(
-            self._launch(step, modules, pipelines, grids.setdefault(step.grid, len(grids)))
-            for step in plan.steps
+            self._launch(step, modules, pipelines, place)
+            for step, place in zip(plan.steps, self.grids.places, strict=True)
         )
-        self._expressions = tuple(grids)
-        self._grids: dict[tuple[int, ...], tuple[Grid, ...]] = {}
 
     def _launch(self, step: Step, modules: Modules, pipelines: Pipelines, grid: int) -> Launch:
         kernel = self.plan.kernels[step.kernel]
@@ -74,17 +51,7 @@ class BoundPlan:
         )
         ranges = bound_ranges(self.plan, step, self._ranges)
         pairs = list(zip(kernel.args, step.bindings, strict=True))
-        states = {buffer.name for buffer in self.plan.buffers if buffer.role == "state"}
-        outputs = tuple(
-            Output(
-                binding.buffer,
-                binding.offset,
-                arg.dtype,
-                tuple(ex.bounds(dim, self._ranges)[1] for dim in arg.shape),
-            )
-            for arg, binding in pairs
-            if arg.writes and binding.buffer not in states
-        )
+        outputs = outputs_of(self.plan, step, self._ranges)
         pieces = [(name, start, start + size) for name, start, size in ranges]
         touched = Touched(
             tuple(piece for (arg, _), piece in zip(pairs, pieces, strict=True) if arg.reads),
@@ -92,25 +59,6 @@ class BoundPlan:
         )
         sets = pipelines.bind(pipeline, ranges)
         return Launch(step.label, step.kernel, pipeline, sets, grid, touched, outputs)
-
-    def grids(self, step: tuple[int, ...]) -> tuple[Grid, ...]:
-        """Workgroups of each distinct grid at the values that ``step`` holds.
-
-        A value beyond what its symbol can be counts as the nearest it can be.
-        """
-        values = tuple(min(max(step[at], low), high) for _, at, low, high in self._symbols)
-        found = self._grids.get(values)
-        if found is None:
-            named = zip((symbol[0] for symbol in self._symbols), values, strict=True)
-            symbols = self._load | dict(named)
-            found = tuple(
-                (ex.evaluate(x, symbols), ex.evaluate(y, symbols), ex.evaluate(z, symbols))
-                for x, y, z in self._expressions
-            )
-            if len(self._grids) >= MAX_GRIDS:
-                self._grids.clear()
-            self._grids[values] = found
-        return found
 
     def waits(self, k: int) -> list[bool]:
         """Whether each launch of `k` repetitions needs a barrier before it."""

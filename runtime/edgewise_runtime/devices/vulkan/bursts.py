@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise_runtime.devices.vulkan.binding import BoundPlan, Grid, Launch
+from edgewise_runtime.devices.grids import Grid
+from edgewise_runtime.devices.vulkan.binding import BoundPlan, Launch
 from edgewise_runtime.devices.vulkan.commands import AGAIN, Commands
 from edgewise_runtime.devices.vulkan.memory import Counters
 from edgewise_runtime.devices.vulkan.transfer import Mailbox
@@ -49,7 +50,7 @@ class Bursts:
         Raises:
             VulkanError: what the driver answers.
         """
-        grids = bound.grids(step)
+        grids = bound.grids.at(step)
         key = bound.plan.name, grids, k
         found = self._kept.get(key)
         if found is None:

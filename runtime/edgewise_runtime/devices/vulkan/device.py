@@ -11,12 +11,13 @@ import numpy as np
 
 from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
+from edgewise_runtime.devices.grids import Grid
 from edgewise_runtime.devices.kernel_thread import KernelThread
 from edgewise_runtime.devices.mail import mail
 from edgewise_runtime.devices.vulkan import cache
 from edgewise_runtime.devices.vulkan.adapter import Adapter, choose_adapter
 from edgewise_runtime.devices.vulkan.api import Objects
-from edgewise_runtime.devices.vulkan.binding import BoundPlan, Grid, Launch, bind_plans
+from edgewise_runtime.devices.vulkan.binding import BoundPlan, Launch, bind_plans
 from edgewise_runtime.devices.vulkan.bursts import Bursts, record
 from edgewise_runtime.devices.vulkan.commands import Commands
 from edgewise_runtime.devices.vulkan.gpu import open_gpu
@@ -224,7 +225,7 @@ class VulkanProgram:
 
     def trace(self, plan: str) -> Iterator[TracedStep]:
         bound = self._plan(plan)
-        grids = bound.grids(tuple(self._step))
+        grids = bound.grids.at(tuple(self._step))
         self._mailbox.forget(self._mail[plan])
         for launch in bound.launches:
             self._open()

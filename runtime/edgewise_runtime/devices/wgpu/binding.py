@@ -10,21 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgewise_runtime.devices.grids import Grids
 from edgewise_runtime.devices.loading import Checked
+from edgewise_runtime.devices.outputs import Output, outputs_of
 from edgewise_runtime.devices.wgpu.buffers import LAST_UNIFORM, Buffers, Counters
 from edgewise_runtime.devices.wgpu.gpu import Gpu
 from edgewise_runtime.devices.wgpu.wgsl import check_shader
 from edgewise_runtime.format import expr as ex
-from edgewise_runtime.format.abi import STEP_SYMBOLS
-from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.plan import Kernel, Plan, Step
 
-MAX_GRIDS = 256
-"""Symbol values whose grids a plan remembers."""
-
 _ENABLE_SUBGROUPS = re.compile(r"^\s*enable\s+subgroups\s*;", re.MULTILINE)
-
-Grid = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -128,16 +123,6 @@ class Pipelines:
 
 
 @dataclass(frozen=True)
-class Output:
-    """What a launch writes: a piece of a buffer, as the kernel sees it."""
-
-    buffer: str
-    offset: int
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Launch:
     """One launch of a plan; `grid` is its place among the plan's grids."""
 
@@ -150,7 +135,7 @@ class Launch:
 
 
 class BoundPlan:
-    """A plan whose launches are bound, and the grids they have at the values of step symbols."""
+    """A plan whose launches are bound."""
 
     def __init__(
         self,
@@ -160,20 +145,12 @@ class BoundPlan:
         load: Mapping[str, int],
     ) -> None:
         self.plan = plan
-        self._load = plan.resolve(load)
+        self.grids = Grids(plan, load)
         self._ranges = plan.ranges | {name: (value, value) for name, value in load.items()}
-        self._symbols = [
-            (symbol.name, STEP_SYMBOLS.index(symbol.name), symbol.min, symbol.max)
-            for symbol in plan.symbols
-            if symbol.kind == "step" and symbol.name in STEP_SYMBOLS
-        ]
-        grids: dict[tuple[Expr, Expr, Expr], int] = {}
         self.launches = tuple(
-            self._launch(step, shaders, pipelines, grids.setdefault(step.grid, len(grids)))
-            for step in plan.steps
+            self._launch(step, shaders, pipelines, place)
+            for step, place in zip(plan.steps, self.grids.places, strict=True)
         )
-        self._expressions = tuple(grids)
-        self._grids: dict[tuple[int, ...], tuple[Grid, ...]] = {}
 
     def _launch(
         self,
@@ -190,42 +167,13 @@ class BoundPlan:
             (binding.buffer, binding.offset, -(-size // 4) * 4)
             for (_, binding), size in zip(pairs, sizes, strict=True)
         )
-        states = {buffer.name for buffer in self.plan.buffers if buffer.role == "state"}
-        outputs = tuple(
-            Output(
-                binding.buffer,
-                binding.offset,
-                arg.dtype,
-                tuple(ex.bounds(dim, self._ranges)[1] for dim in arg.shape),
-            )
-            for arg, binding in pairs
-            if arg.writes and binding.buffer not in states
-        )
+        outputs = outputs_of(self.plan, step, self._ranges)
         group = pipelines.bind(pipeline, ranges)
         return Launch(step.label, step.kernel, pipeline.compiled, group, grid, outputs)
 
-    def grids(self, step: tuple[int, ...]) -> tuple[Grid, ...]:
-        """Workgroups of each distinct grid at the values that ``step`` holds.
-
-        A value beyond what its symbol can be counts as the nearest it can be.
-        """
-        values = tuple(min(max(step[at], low), high) for _, at, low, high in self._symbols)
-        found = self._grids.get(values)
-        if found is None:
-            named = zip((symbol[0] for symbol in self._symbols), values, strict=True)
-            symbols = self._load | dict(named)
-            found = tuple(
-                (ex.evaluate(x, symbols), ex.evaluate(y, symbols), ex.evaluate(z, symbols))
-                for x, y, z in self._expressions
-            )
-            if len(self._grids) >= MAX_GRIDS:
-                self._grids.clear()
-            self._grids[values] = found
-        return found
-
     def encode(self, work: Any, step: tuple[int, ...], k: int) -> int:
         """Encode all launches `k` times into a compute pass; return how many there are."""
-        grids = self.grids(step)
+        grids = self.grids.at(step)
         calls = [(launch.pipeline, launch.group, grids[launch.grid]) for launch in self.launches]
         set_pipeline, set_group = work.set_pipeline, work.set_bind_group
         dispatch = work.dispatch_workgroups

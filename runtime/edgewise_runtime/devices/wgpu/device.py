@@ -11,10 +11,11 @@ import numpy as np
 
 from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
+from edgewise_runtime.devices.grids import Grid
 from edgewise_runtime.devices.kernel_thread import KernelThread
 from edgewise_runtime.devices.mail import mail
 from edgewise_runtime.devices.wgpu.adapter import Adapter, choose_adapter
-from edgewise_runtime.devices.wgpu.binding import BoundPlan, Grid, Launch, bind_plans, read_shaders
+from edgewise_runtime.devices.wgpu.binding import BoundPlan, Launch, bind_plans, read_shaders
 from edgewise_runtime.devices.wgpu.buffers import Buffers, Counters, submit
 from edgewise_runtime.devices.wgpu.gpu import Gpu, open_gpu
 from edgewise_runtime.devices.wgpu.pages import GpuPages
@@ -185,7 +186,7 @@ class WgpuProgram:
 
     def trace(self, plan: str) -> Iterator[TracedStep]:
         bound = self._plan(plan)
-        grids = bound.grids(tuple(self._step))
+        grids = bound.grids.at(tuple(self._step))
         for name in self._mail[plan]:
             self._mailbox.forget(name)
         for launch in bound.launches:
