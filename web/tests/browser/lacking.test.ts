@@ -92,6 +92,7 @@ describe.each(BROWSERS)("with what $name lacks gone, the app", ({ storage, lacks
     session.proxy.fetched.length = 0;
     await page.reload();
     await ready();
+    await by(page, "conversation").first().click();
     expect((await ask("How are you today?"))?.length).toBeGreaterThan(0);
     const stats = by(page, "assistant-message").last().getByTestId("stats");
     expect(await stats.textContent()).toMatch(/[1-9]\d* of \d+ prompt tokens cached/);
