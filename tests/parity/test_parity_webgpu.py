@@ -34,8 +34,12 @@ F16_LARGEST = 5e-2
 """Largest difference of one logit, in the same unit: ten deviations of that noise."""
 
 HALF_TOLERANCE = 2 * F32_TOLERANCE
-"""Where pages hold float16 a key or value near the middle of two may be rounded to the other one:
-2^-11 of it, as much again as sums in another order. Not to round at all is 8e-3."""
+"""Where pages hold float16, and no key or value lies so near the middle of two that it is rounded to
+the other one."""
+
+HALF_LARGEST = 5 * F32_TOLERANCE
+"""Where one is, which moves the rows behind it: by 4e-3 at most in all cases, where pages of float32 leave 3e-5. Not
+to round at all is 8e-3 to 1e-2, and 1.5e-3 of root mean square: three times what is let through."""
 
 NAMES = [variant.name for variant in VARIANTS]
 
@@ -78,6 +82,8 @@ ONCE = sampled(
     [
         ("qwen2-gqa2-tied", "webgpu-f32-serial"),
         ("smollm3-gqa2-tied", "webgpu-f32-subgroups"),
+        ("mistral-window", "webgpu-f32-subgroups"),
+        ("phi3-gqa2-longrope", "webgpu-f32"),
         ("granite-gqa2", "webgpu-f32-serial"),
         ("olmo2-gqa2", "webgpu-f32"),
         ("gemma3-window", "webgpu-f32-subgroups"),
@@ -154,7 +160,7 @@ def test_quantized_weights_are_computed_with_exactly(
         assert rms((found - exact) / exact.std()) < F16_NOISE
         return
     difference = found - reference.logits(cfg, weights, tokens, kv="float16")
-    assert np.abs(difference).max() < HALF_TOLERANCE
+    assert np.abs(difference).max() < HALF_LARGEST
     assert rms(difference) < F32_TOLERANCE / 2
 
 

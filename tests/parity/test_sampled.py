@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.parity import test_contract, test_parity, test_parity_webgpu
+from tests.parity.make_checkpoints import CASES
 from tests.parity.sampled import sampled
 
 
@@ -14,9 +15,17 @@ def quick(parameters: list[Any]) -> set[tuple[Any, ...]]:
     return {each.values for each in parameters if not each.marks}
 
 
-@pytest.mark.parametrize("target", [test_parity, test_parity_webgpu])
-def test_every_family_is_in_the_quick_suite(target: Any) -> None:
-    assert {case.split("-")[0] for (case,) in quick(target.FLOATS)} == {"llama", "qwen3"}
+@pytest.mark.parametrize(
+    ("target", "floats"),
+    [
+        (test_parity, test_parity.FLOATS),
+        (test_parity_webgpu, test_parity_webgpu.FLOATS + test_parity_webgpu.ONCE),
+    ],
+    ids=["cpu", "webgpu"],
+)
+def test_every_family_is_in_the_quick_suite(target: Any, floats: list[Any]) -> None:
+    families = {name.split("-")[0] for name in CASES}
+    assert {case.split("-")[0] for case, *_ in quick(floats)} == families
     assert quick(target.CODED)
 
 
