@@ -34,12 +34,13 @@ F16_LARGEST = 5e-2
 """Largest difference of one logit, in the same unit: ten deviations of that noise."""
 
 HALF_TOLERANCE = 2 * F32_TOLERANCE
-"""Where pages hold float16, and no key or value lies so near the middle of two that it is rounded to
-the other one."""
+"""Where pages hold float16, and no key or value lies so near the middle of two that it is rounded
+to the other one."""
 
 HALF_LARGEST = 5 * F32_TOLERANCE
-"""Where one is, which moves the rows behind it: by 4e-3 at most in all cases, where pages of float32 leave 3e-5. Not
-to round at all is 8e-3 to 1e-2, and 1.5e-3 of root mean square: three times what is let through."""
+"""Where one is, which moves the rows behind it: by 4e-3 at most in all cases, where pages of
+float32 leave 3e-5. Not to round at all is 8e-3 to 1e-2, and 1.5e-3 of root mean square: three times
+what is let through."""
 
 NAMES = [variant.name for variant in VARIANTS]
 
