@@ -12,7 +12,8 @@ import type { BundleManifest, ModelInfo, StateGroup, TensorEntry } from "./manif
 
 /** A linear's weights or one part of them, or a norm's; of a layer or of the model. */
 const NAME = /^(?:layers\.(\d+)\.)?(\w+)(?:\.\d+)?\.weight$/;
-const ROTATION = "rope";
+/** Tables of the angles that heads turn by. */
+const ROTATIONS = ["rope", "rope_local"] as const;
 
 const up = (rows: number) => Math.ceil(rows / GROUP) * GROUP;
 
@@ -35,6 +36,10 @@ const SHAPES: ReadonlyMap<string, (model: ModelInfo) => readonly number[]> = new
   ["q_norm", ({ headDim }) => [headDim]],
   ["k_norm", ({ headDim }) => [headDim]],
   ["qk_norm", ({ headDim }) => [2, headDim]],
+  ["q_row_norm", ({ heads, headDim }) => [heads * headDim]],
+  ["k_row_norm", ({ kvHeads, headDim }) => [kvHeads * headDim]],
+  ["attn_post_norm", ({ hidden }) => [hidden]],
+  ["mlp_post_norm", ({ hidden }) => [hidden]],
 ]);
 
 /**
@@ -83,9 +88,11 @@ function checkLayout(
   if (listed.length > 0 && !counts(listed, model.layers)) {
     throw fail(`${model.layers} layers, and ${where} has ${shorten(listed)}`);
   }
-  const table = tensors.get(ROTATION)?.shape;
   const wanted = [model.context, 2, Math.floor(model.headDim / 2)];
-  if (table && !same(table, wanted)) throw differs(where, ROTATION, table, wanted);
+  for (const rotation of ROTATIONS) {
+    const table = tensors.get(rotation)?.shape;
+    if (table && !same(table, wanted)) throw differs(where, rotation, table, wanted);
+  }
 }
 
 /** Whether these are 0, 1, 2 … up to a number of them. */

@@ -19,7 +19,8 @@ from edgewise_runtime.format.reading import shorten
 NAME = re.compile(r"(?:layers\.(?P<layer>\d+)\.)?(?P<what>\w+)(?:\.\d+)?\.weight")
 """A linear's weights or one part of them, or a norm's; of a layer or of the model."""
 
-ROTATION = "rope"
+ROTATIONS = ("rope", "rope_local")
+"""Tables of the angles that heads turn by."""
 
 
 def _up(rows: int) -> int:
@@ -44,6 +45,10 @@ SHAPES: Mapping[str, Callable[[ModelInfo], tuple[int, ...]]] = {
     "q_norm": lambda model: (model.head_dim,),
     "k_norm": lambda model: (model.head_dim,),
     "qk_norm": lambda model: (2, model.head_dim),
+    "q_row_norm": lambda model: (model.heads * model.head_dim,),
+    "k_row_norm": lambda model: (model.kv_heads * model.head_dim,),
+    "attn_post_norm": lambda model: (model.hidden,),
+    "mlp_post_norm": lambda model: (model.hidden,),
 }
 """Shape of a norm."""
 
@@ -92,9 +97,11 @@ def _check_layout(model: ModelInfo, where: str, tensors: Mapping[str, TensorEntr
             raise _differs(where, linear, found, expected)
     if layers and layers != {*range(model.layers)}:
         raise _error(f"{model.layers} layers, and {where} has {shorten(sorted(layers))}")
-    table, wanted = tensors.get(ROTATION), (model.context, 2, model.head_dim // 2)
-    if table is not None and table.shape != wanted:
-        raise _differs(where, ROTATION, table.shape, wanted)
+    wanted = (model.context, 2, model.head_dim // 2)
+    for rotation in ROTATIONS:
+        table = tensors.get(rotation)
+        if table is not None and table.shape != wanted:
+            raise _differs(where, rotation, table.shape, wanted)
 
 
 def _differs(where: str, name: str, found: object, expected: object) -> BundleError:

@@ -16,7 +16,7 @@ from edgewise_runtime.engine.pooling import gives_states
 from edgewise_runtime.errors import BundleError, EdgewiseError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.format.facts import ROTATION
+from edgewise_runtime.format.facts import ROTATIONS
 from edgewise_runtime.format.manifest import Program
 from edgewise_runtime.format.seal import MANIFEST
 
@@ -99,7 +99,7 @@ def facts_of_texts(
     """
     model = bundle.model
     layout = bundle.manifest.layouts[program.layout]
-    weights = {name: tensor for name, tensor in layout.items() if name != ROTATION}
+    weights = {name: tensor for name, tensor in layout.items() if name not in ROTATIONS}
     spelled = (texts.tokenizer.token_of(token) for token in model.eos)
     return Facts(
         name=name,
