@@ -31,6 +31,8 @@ LONGEST_CONTEXT = 131072
 LONGEST = {**LONG, "max_tokens": 130000}
 """Not at its end before who asked has been scheduled again, on a busy machine too: 4,000 tokens are
 through in 0.9 s."""
+ALL_UNREAD = Limits(unread=LONGEST["max_tokens"] + 1)
+"""Nor dropped before, because whoever asked has not read enough of it meanwhile."""
 NOTHING_KEPT = {"prefix_device": 0, "prefix_memory": 0}
 WRONG = [
     (Ask(prompt=TEXT, options={"temperature": -1}), "input.sampling"),
@@ -143,7 +145,8 @@ def test_a_killed_child_ends_its_requests_and_the_next_one_has_another(bundle: P
 
 def test_closing_the_generator_frees_what_the_request_had(long_bundle: Path) -> None:
     async def scenario() -> None:
-        async with worker(long_bundle, context=LONGEST_CONTEXT, settings=NOTHING_KEPT) as model:
+        long = {"context": LONGEST_CONTEXT, "settings": NOTHING_KEPT}
+        async with worker(long_bundle, ALL_UNREAD, **long) as model:
             before = await used(model)
             async with aclosing(model.ask(Ask(prompt=TEXT, options=LONGEST))) as stream:
                 await anext(stream)
@@ -158,7 +161,8 @@ def test_closing_the_generator_frees_what_the_request_had(long_bundle: Path) -> 
 
 def test_a_cancelled_task_cancels_its_request(long_bundle: Path) -> None:
     async def scenario() -> None:
-        async with worker(long_bundle, context=LONGEST_CONTEXT, settings=NOTHING_KEPT) as model:
+        long = {"context": LONGEST_CONTEXT, "settings": NOTHING_KEPT}
+        async with worker(long_bundle, ALL_UNREAD, **long) as model:
             begun = asyncio.Event()
 
             async def read() -> None:
