@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from edgewise_runtime.devices.base import Array
 from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.plan import Plan, Step
 
@@ -17,6 +21,15 @@ class Output:
     offset: int
     dtype: str
     shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """How many it has."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def array(self, data: Array) -> Array:
+        """Its bytes as the kernel sees them."""
+        return data.view(self.dtype).reshape(self.shape)
 
 
 def outputs_of(plan: Plan, step: Step, symbols: Mapping[str, ex.Range]) -> tuple[Output, ...]:

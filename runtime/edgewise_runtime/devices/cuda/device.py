@@ -195,12 +195,10 @@ class CudaProgram:
         with self._gpu.errors(f"Running {plan}/{item.label or item.kernel}"):
             self.counters.launches += launch(self._gpu, [item], grids)
             for output in item.outputs:
-                dtype = np.dtype(output.dtype)
-                size = math.prod(output.shape) * dtype.itemsize
                 data = to_host(
-                    self._gpu, self._memory.addresses[output.buffer] + output.offset, size
+                    self._gpu, self._memory.addresses[output.buffer] + output.offset, output.bytes
                 )
-                outputs.append(data.view(dtype).reshape(output.shape))
+                outputs.append(output.array(data))
         return TracedStep(item.label, item.kernel, tuple(outputs))
 
     @property

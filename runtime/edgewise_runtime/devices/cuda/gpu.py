@@ -21,6 +21,7 @@ from edgewise_runtime.devices.cuda.driver import (
     Driver,
     open_driver,
 )
+from edgewise_runtime.devices.index import by_index
 from edgewise_runtime.errors import DeviceError
 
 KERNEL_MODULE = Path("/proc/driver/nvidia/version")
@@ -114,14 +115,7 @@ def choose_card(index: int | None) -> Card:
     Raises:
         DeviceError: as `cards`; ``device.adapter`` where it is not there, listing those that are.
     """
-    found = cards()
-    chosen = 0 if index is None else index
-    if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < len(found):
-        listed = "; ".join(f"{card.index} is {card}" for card in found)
-        raise DeviceError(
-            f"There is no NVIDIA GPU {index!r}.", remedy=f"GPUs: {listed}.", code="device.adapter"
-        )
-    return found[chosen]
+    return by_index(cards(), index, "NVIDIA GPU", "GPUs")
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from edgewise_runtime.devices.index import by_index
 from edgewise_runtime.devices.vulkan.api import VERSION, Api, api
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.abi import MAX_BINDING
@@ -287,13 +288,4 @@ def choose_adapter(index: int | None) -> Adapter:
     Raises:
         DeviceError: ``device.adapter`` where there is none, listing those there are.
     """
-    found = some_adapters()
-    chosen = 0 if index is None else index
-    if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < len(found):
-        listed = "; ".join(f"{adapter.index} is {adapter}" for adapter in found)
-        raise DeviceError(
-            f"There is no Vulkan device {index!r}.",
-            remedy=f"Devices: {listed}.",
-            code="device.adapter",
-        )
-    return found[chosen]
+    return by_index(some_adapters(), index, "Vulkan device", "Devices")

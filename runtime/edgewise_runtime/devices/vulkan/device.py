@@ -239,10 +239,8 @@ class VulkanProgram:
             self._commands.end(commands)
             self._line.submit(commands)
             for item in launch.outputs:
-                dtype = np.dtype(item.dtype)
-                size = math.prod(item.shape) * dtype.itemsize
-                data = self._reader.read(item.buffer, item.offset, size)
-                outputs.append(data.view(dtype).reshape(item.shape))
+                data = self._reader.read(item.buffer, item.offset, item.bytes)
+                outputs.append(item.array(data))
         self.counters.dispatches += 1
         return TracedStep(launch.label, launch.kernel, tuple(outputs))
 

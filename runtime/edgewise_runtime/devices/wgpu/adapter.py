@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from edgewise_runtime.devices.index import by_index
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.files import temporary_folder
 from edgewise_runtime.format.abi import MAX_BINDING
@@ -187,13 +188,4 @@ def choose_adapter(index: int | None) -> Adapter:
     Raises:
         DeviceError: ``device.adapter`` where there is none, listing those there are.
     """
-    found = some_adapters()
-    chosen = 0 if index is None else index
-    if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < len(found):
-        listed = "; ".join(f"{adapter.index} is {adapter}" for adapter in found)
-        raise DeviceError(
-            f"There is no WebGPU adapter {index!r}.",
-            remedy=f"Adapters: {listed}.",
-            code="device.adapter",
-        )
-    return found[chosen]
+    return by_index(some_adapters(), index, "WebGPU adapter", "Adapters")
