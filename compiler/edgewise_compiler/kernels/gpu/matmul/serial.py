@@ -24,8 +24,10 @@ from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, l
 from edgewise_runtime.format.abi import PANEL, ROWS, STEP_SYMBOLS
 
 THREADS = 32
-COLUMNS = 4  # matrix rows a thread computes: they share its loads of x
-MANY_ROWS = 4  # rows of x a thread multiplies them with, which share what was unpacked
+ONE, SEVERAL = (4, 1), (8, 2)
+"""Matrix rows that a thread computes, which share its loads of x, and the rows of x that it
+multiplies them with, which share what was unpacked: for steps of one row, and of several."""
+
 OCTETS = VECTORS // 2  # of 8 columns, in a group
 
 
@@ -38,11 +40,11 @@ def matmul_serial(spec: PartSpec, *, single: bool) -> Launch:
 
     Args:
         spec: NP outputs and K inputs.
-        single: for steps of one row; otherwise a thread takes four. The bits are the same.
+        single: for steps of one row; otherwise a thread takes two. The bits are the same.
     """
     NP, K, bound, count = spec.outputs, spec.inputs, spec.live, spec.count
     weights = GpuWeights(spec.scheme, NP, K)
-    batch = 1 if single else MANY_ROWS
+    columns, batch = ONE if single else SEVERAL
     arguments = (
         Arg("x", "float32x4", (spec.rows, K // 4)),
         *(weights.arguments() if single else weights.octet_arguments()),
@@ -55,8 +57,8 @@ def matmul_serial(spec: PartSpec, *, single: bool) -> Launch:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
         live = bind(T.min(named["step"][count], bound))
         place = bind(thread.x * THREADS + thread.t)
-        with when(T.And(place * COLUMNS < NP, thread.y * batch < live)):
-            _Kernel(thread, named, spec, weights.begun(), batch, live, place).run()
+        with when(T.And(place * columns < NP, thread.y * batch < live)):
+            _Kernel(thread, named, spec, weights.begun(), columns, batch, live, place).run()
 
     name = (
         f"serial_{spec.scheme}_{spec.epilogue}_{NP}x{K}_x{spec.rows}_m{batch}_r{count}_{bound}"
@@ -68,7 +70,7 @@ def matmul_serial(spec: PartSpec, *, single: bool) -> Launch:
         arguments,
         body,
         threads=THREADS,
-        grid=(-(-NP // (THREADS * COLUMNS)), ("ceildiv", symbol, batch)),
+        grid=(-(-NP // (THREADS * columns)), ("ceildiv", symbol, batch)),
         bounds={symbol: bound},
     )
 
@@ -81,6 +83,7 @@ class _Kernel:
     named: dict[str, Buffer]
     spec: PartSpec
     weights: GpuWeights
+    columns: int
     batch: int
     live: TirExpr
     place: TirExpr
@@ -90,10 +93,10 @@ class _Kernel:
         sources = [
             bind(T.min(self.thread.y * self.batch + m, self.live - 1)) for m in range(self.batch)
         ]
-        sums = local((COLUMNS * self.batch,))
-        for i in range(COLUMNS * self.batch):
+        sums = local((self.columns * self.batch,))
+        for i in range(self.columns * self.batch):
             store(sums, 0.0, i)
-        inner = local((COLUMNS * self.batch,)) if self.weights.scaled else sums
+        inner = local((self.columns * self.batch,)) if self.weights.scaled else sums
         with T.serial(0, self.weights.groups) as group:
             self._group(columns, sources, group, inner, sums)
         for m in range(self.batch):
@@ -110,12 +113,12 @@ class _Kernel:
     def _columns(self) -> list[TirExpr]:
         """The packed rows this thread computes; for SwiGLU gate rows, then their up rows."""
         if self.spec.gated:
-            half = COLUMNS // 2
+            half = self.columns // 2
             gate = bind(self.place * half)
             packed = bind(gate // PANEL * (2 * PANEL) + gate % PANEL)
             gates = [bind(packed + i) for i in range(half)]
             return [*gates, *(bind(row + PANEL) for row in gates)]
-        return [bind(self.place * COLUMNS + c) for c in range(COLUMNS)]
+        return [bind(self.place * self.columns + c) for c in range(self.columns)]
 
     def _group(
         self,
@@ -129,7 +132,7 @@ class _Kernel:
         weights = self.weights
         packed = [self.named["weight"]] + ([self.named["scale"]] if weights.scaled else [])
         if weights.scaled:
-            for at in range(COLUMNS * self.batch):
+            for at in range(self.columns * self.batch):
                 store(inner, 0.0, at)
         totals = local((self.batch,)) if weights.shifted else None
         if totals is not None:
@@ -173,9 +176,9 @@ class _Kernel:
 
     def _write(self, values: list[TirExpr], row: TirExpr) -> None:
         out, epilogue, first = self.named["out"], self.spec.epilogue, self.spec.first
-        outputs, start = COLUMNS, first
+        outputs, start = self.columns, first
         if self.spec.gated:
-            outputs, start = COLUMNS // 2, first // 2
+            outputs, start = self.columns // 2, first // 2
             gates, ups = values[:outputs], values[outputs:]
             values = [bind(GATES[epilogue](gate) * up) for gate, up in zip(gates, ups, strict=True)]
         for c, value in enumerate(values):
