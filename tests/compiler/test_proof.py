@@ -26,7 +26,11 @@ def compiled(source: Path, out: Path, **options: object) -> Bundle:
 
 @pytest.mark.parametrize(
     ("case", "quant"),
-    [("qwen3-gqa2-tied", "q4"), ("qwen3-gqa4-d96-bias", "q8"), ("llama-mha", "fives")],
+    [
+        ("qwen3-gqa2-tied", "q4"),
+        pytest.param("qwen3-gqa4-d96-bias", "q8", marks=pytest.mark.full),
+        pytest.param("llama-mha", "fives", marks=pytest.mark.full),
+    ],
 )
 def test_a_proof_is_what_the_model_says(
     case: str, quant: str, checkpoints: Checkpoints, tmp_path: Path

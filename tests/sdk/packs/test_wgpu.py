@@ -1,4 +1,7 @@
-"""Packs for GPUs, computed by one that the CPU plays: one for each arithmetic."""
+"""Packs for GPUs, computed by one that the CPU plays: one for each arithmetic.
+
+web/tests/browser/packs.test.ts has a host compute one in the quick suite, too.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from tests.sdk.packs.conftest import pack
 
 CASE = "qwen3-gqa2-tied"
 TEXT = "A page holds sixteen tokens. " * 4
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
