@@ -108,6 +108,7 @@ class Phases:
                 BarColumn(bar_width=max(8, min(30, self._console.width - 60))),
                 _HowFar(speed=self._console.width >= 76),
                 console=self._console,
+                get_time=perf_counter,
                 redirect_stdout=False,  # what a program prints meanwhile stays where it goes
             )
             if self._console.is_terminal
