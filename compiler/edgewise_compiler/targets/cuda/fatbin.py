@@ -26,9 +26,10 @@ OPTIONS = (
     "-prec-sqrt=true",
 )
 
-FREE_REGISTERS = "--ptxas-options=--register-usage-level=0"
-"""ptxas stops short of a number of registers that fewer workgroups would fit with, and spills a
-word or two for it. With this it does not; code that does not spill is best left to its default."""
+ELSE = tuple(f"--ptxas-options=--register-usage-level={level}" for level in (0, 10))
+"""What is tried in turn where ptxas spills by default. It stops short of a number of registers that
+fewer workgroups would fit with, and spills a word or two for it; at one end of this scale or the
+other it stops elsewhere. Code that does not spill is best left to its default."""
 
 _DRIVERS = tuple(Path(file) for file in (__file__, nvidia.__file__))
 
@@ -68,10 +69,14 @@ def _cubin(entry: str, text: str, arch: int) -> bytes:
         check_kernels(entry, cubin)
         return read_uses(entry, cubin)[entry].stack, image
 
-    stack, image = compiled()
-    if not stack:
-        return image
-    return min((stack, image), compiled(FREE_REGISTERS), key=lambda found: found[0])[1]
+    stack, best = compiled()
+    for option in ELSE:
+        if not stack:
+            break
+        found, image = compiled(option)
+        if found < stack:
+            stack, best = found, image
+    return best
 
 
 def check_kernels(entry: str, image: Image) -> None:
