@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from edgewise_runtime.format.fatbin import read_images, read_uses
 from tests.compiler.kernels.gpu.packing import KINDS, columns
 from tests.compiler.kernels.gpu.test_matmul import Case, Inputs, N
 from tests.gpu import Array
-from tests.gpu_emulator.execute import run_shader
+from tests.gpu_emulator.execute import EmulatorError, run_shader
 
 
 def multiply(launch: Launch, arrays: Sequence[Array], grid: tuple[int, int]) -> list[Array]:
@@ -156,6 +158,41 @@ def test_a_row_that_is_not_finite_stays_alone(few: bool, value: float) -> None:
 def test_nothing_happens_without_rows() -> None:
     inputs = TensorInputs(Case(64, 96, "q4", "add"), seed=1)
     np.testing.assert_array_equal(inputs.run(False, 0), inputs.out)
+
+
+WRONG = {
+    "rows of a fragment are taken for columns": (
+        r"make_uint4\((v\d+)\.x, (v\d+)\.x, v\d+\.y, v\d+\.y\)",
+        r"make_uint4(\1.x, \1.y, \2.x, \2.y)",
+    ),
+    "an instruction has the sums of another": (r"(ew_mma\(\w+, \w+), r1\[1\]\)", r"\1, r1[0])"),
+}
+
+
+def largest_error(change: tuple[str, str] | None = None) -> float:
+    """Of a kernel's outputs, once a place in its text is changed; in sizes of what is added up."""
+    inputs = TensorInputs(Case(32, 64, "q4"), seed=3)
+    launch = matmul_tensor(PartSpec(N, 32, 64, "q4", live=N, width=32), few=False)
+    made, count = shader(launch.function), 1
+    if change is not None:
+        source, count = re.subn(*change, made.source, count=1)
+        made = replace(made, source=source)
+    assert count == 1
+    arrays = [inputs.x, *inputs.packed, inputs.out, np.array([N, 1, *[0] * 6], np.int32)]
+    expected, size = inputs.expected(N)
+    found = run_shader(made, arrays, launch.workgroups(n=N))[-2]
+    return float((np.abs(found - expected) / size).max())
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_it_is_seen_where(what: str) -> None:
+    assert largest_error() <= TOLERANCE
+    assert largest_error(WRONG[what]) > 10 * TOLERANCE
+
+
+def test_it_is_seen_where_tiles_are_read_before_all_of_them_are_there() -> None:
+    with pytest.raises(EmulatorError, match="thread"):
+        largest_error((r"__syncthreads\(\);", ""))
 
 
 @pytest.mark.parametrize(("outputs", "few"), [(3072, True), (3072, False), (28672, False)])
