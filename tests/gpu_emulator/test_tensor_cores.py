@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
-from edgewise_compiler.kernels.gpu.matmul.tensor import matmul_tensor, tile_for
+from edgewise_compiler.kernels.gpu.matmul.tensor import fits, matmul_tensor, tile_for
 from edgewise_compiler.kernels.gpu.operations import mma
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, kernel, store
 from edgewise_compiler.targets.cuda.codegen import shader
@@ -195,7 +195,27 @@ def test_it_is_seen_where_tiles_are_read_before_all_of_them_are_there() -> None:
         largest_error((r"__syncthreads\(\);", ""))
 
 
-@pytest.mark.parametrize(("outputs", "few"), [(3072, True), (3072, False), (28672, False)])
+def test_what_linears_come_to_ask_for_is_left_to_the_general_kernel() -> None:
+    spec = PartSpec(N, 96, 64, "q4", live=N, width=96)
+    assert all(fits(replace(spec, epilogue=name)) for name in ("store", "add", "swiglu", "geglu"))
+    assert not fits(replace(spec, epilogue="another"))
+
+    @dataclass(frozen=True, kw_only=True)
+    class Later(PartSpec):
+        factor: float = 1.0
+
+    assert fits(Later(N, 96, 64, "q4", live=N, width=96))
+    assert not fits(Later(N, 96, 64, "q4", live=N, width=96, factor=2.0))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "few"),
+    [
+        (28672, False),
+        pytest.param(3072, False, marks=pytest.mark.full),
+        pytest.param(3072, True, marks=pytest.mark.full),
+    ],
+)
 def test_a_kernel_of_a_real_shape_fits_registers(outputs: int, few: bool) -> None:
     spec = PartSpec(512, outputs, 4096, "q4", live=512, width=outputs)
     made = shader(matmul_tensor(spec, few=few).function)

@@ -42,7 +42,10 @@ def eight_rows() -> Launch:
     return matvec(spec, batch=8, norm=1e-5, subgroups=True)
 
 
-@pytest.mark.parametrize(("make", "arch"), [(tile_of_few_rows, 90), (eight_rows, 80)])
+@pytest.mark.parametrize(
+    ("make", "arch"),
+    [(tile_of_few_rows, 90), pytest.param(eight_rows, 80, marks=pytest.mark.full)],
+)
 def test_a_kernel_that_ptxas_spills_by_default_is_compiled_so_that_it_does_not(
     make: Callable[[], Launch], arch: int
 ) -> None:

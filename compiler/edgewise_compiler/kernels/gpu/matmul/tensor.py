@@ -14,7 +14,7 @@ eight columns that lie together, so that one wide load has what both take of a r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 
 from tvm.ir import Expr as TirExpr
@@ -54,6 +54,9 @@ from edgewise_compiler.kernels.gpu.thread import (
 )
 from edgewise_runtime.format.abi import PANEL, STEP_SYMBOLS
 
+_EPILOGUES = ("store", "add", *GATES)
+_KNOWN = frozenset("rows outputs inputs scheme epilogue bias count live width first".split())
+
 SUBGROUP = 32
 STAGE = 32  # input columns of a stage
 OCTETS = STAGE // 8  # words of eight float16 in a row of a tile
@@ -90,6 +93,13 @@ def tile_for(outputs: int, *, few: bool) -> Tile:
     if few:
         return Tile(FEW_ROWS, COLUMNS, 1)
     return Tile(MANY_ROWS, 2 * COLUMNS, 2) if outputs >= WIDE else Tile(MANY_ROWS, COLUMNS, 1)
+
+
+def fits(spec: PartSpec) -> bool:
+    """Whether the kernel has all that a linear asks for. What linears come to have is left to
+    `matmul` until it is here, too."""
+    others = (field for field in fields(spec) if field.name not in _KNOWN)
+    return spec.epilogue in _EPILOGUES and all(getattr(spec, f.name) == f.default for f in others)
 
 
 @cache
