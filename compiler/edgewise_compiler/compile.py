@@ -21,6 +21,7 @@ from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import bounds_beside, check_kept, copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.pages import check_pages
+from edgewise_compiler.phases import CALIBRATING, CHECKING, HASHING, PACKING, READING, WRITING
 from edgewise_compiler.proof import make_proof
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
 from edgewise_compiler.smoothing import smoothed
@@ -113,7 +114,6 @@ def compile_model(
         open_checkpoint(Path(path)) as opened,
     ):
         # 1. What is asked for, against what the checkpoint is and what is already there.
-        tell("Reading", 0, 1)
         options = check_options(
             opened.model,
             targets=targets,
@@ -136,17 +136,16 @@ def compile_model(
                 remedy=f"Leave --calibrate out, or have others made: --quant {DEFAULT_QUANT}.",
                 code="input.option",
             )
-        checkpoint = smoothed(opened, own)
+        checkpoint = smoothed(opened, own, partial(tell, CHECKING))
         if options.half_pages:
             check_pages(checkpoint)
         calibration = read_calibration(checkpoint, calibrate, searched=options.recipe.searched)
         weights = weights_fingerprint(
-            checkpoint, schemes, bytes(calibration), own, partial(tell, "Reading")
+            checkpoint, schemes, bytes(calibration), own, partial(tell, READING)
         )
         kept = kept_programs(destination, options.targets, model, weights)
-        tell("Reading", 1, 1)
 
-        chosen = calibrated_codes(checkpoint, schemes, calibration, partial(tell, "Calibrating"))
+        chosen = calibrated_codes(checkpoint, schemes, calibration, partial(tell, CALIBRATING))
         codes = own | chosen
         # 2. The weights, read once and packed in the layouts of all targets.
         job = Job(checkpoint, options, schemes, folder, tell)
@@ -160,7 +159,7 @@ def compile_model(
             schemes,
             job.params,
             checkpoint.weights,
-            partial(tell, "Packing weights"),
+            partial(tell, PACKING),
             codes,
         )
         # 3. Each target's programs: graphs, passes, kernels, plans and code.
@@ -169,7 +168,8 @@ def compile_model(
             programs += TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
         # Before files of an older bundle come: only what was just made is vouched for.
         name = _name(destination)
-        made = build_manifest(name, model, weights, layouts, programs, describe_files(folder))
+        files = describe_files(folder, progress=partial(tell, HASHING))
+        made = build_manifest(name, model, weights, layouts, programs, files)
         programs = [*trust.sign_programs(made)]
         hashed = made.files
         # 4. Programs of other targets that were there before.
@@ -182,20 +182,18 @@ def compile_model(
             programs += staying
         # 5. What GPU programs must answer, from the weights as they lie there.
         if GPU in tensors:
-            tell("Computing the proof", 0, 1)
             proof = make_proof(job, layouts[GPU.name])
             if proof is not None:
                 write_json(folder / PROOF, proof.to_json())
-            tell("Computing the proof", 1, 1)
         # 6. Everything the runtime needs besides, and the manifest over all of it.
-        tell("Writing the bundle", 0, 1)
+        tell(WRITING, 0, 1)
         for file, content in checkpoint.files.items():
             write_bytes(folder / file, content)
         files = {**hashed, **describe_files(folder, hashed)}
         if kept is not None:
             check_kept(*kept, files)
         write_manifest(folder, build_manifest(name, model, weights, layouts, programs, files))
-        tell("Writing the bundle", 1, 1)
+        tell(WRITING, 1, 1)
     return destination
 
 

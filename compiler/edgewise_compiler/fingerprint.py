@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,26 +39,30 @@ def weights_fingerprint(
     Args:
         calibration: the tokens that codes were chosen with.
         own: the tensors that keep the codes of their file.
-        progress: hears how many weights of how many were read.
+        progress: hears how many bytes of how many were read.
     """
     digest = hashlib.sha256(f"{MEANING} {_text(schemes)}".encode())
     digest.update(calibration)
     digest.update("".join(f"\n{name} as it is" for name in sorted(own)).encode())
     digest.update(json.dumps(_said(checkpoint.model), sort_keys=True).encode())
     reader = checkpoint.weights
-    total, done = sum(math.prod(reader.shape(name)) for name in reader.names()), 0
+    total, done = sum(map(reader.size, reader.names())), 0
+    progress(done, total)
     with ThreadPoolExecutor(AHEAD) as pool:
         for name in sorted(reader.names()):
             shape = reader.shape(name)
             digest.update(f"\n{name} {reader.dtype(name)} {list(shape)}".encode())
             pending: deque[Future[bytes]] = deque()
+            end = done + reader.size(name)
             for piece in reader.stored(name):
                 pending.append(pool.submit(_sha256, piece))
+                done = min(done + piece.nbytes, end)
+                progress(done, total)
                 if len(pending) > AHEAD:
                     digest.update(pending.popleft().result())
             for hashed in pending:
                 digest.update(hashed.result())
-            done += math.prod(shape)
+            done = end
             progress(done, total)
     return digest.hexdigest()
 

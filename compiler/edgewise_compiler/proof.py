@@ -20,7 +20,9 @@ from edgewise_compiler.graph.operations import Softcap
 from edgewise_compiler.job import Job
 from edgewise_compiler.layouts.order import linear_widths, ordered_bias
 from edgewise_compiler.layouts.rows import GPU, take_rows
+from edgewise_compiler.layouts.schemes import linears_of
 from edgewise_compiler.models.base import LinearSpec
+from edgewise_compiler.phases import PROVING
 from edgewise_compiler.quantize.codes import Floats
 from edgewise_runtime.errors import CompileError, InputError, UnsupportedError
 from edgewise_runtime.format.abi import PAGE_TOKENS
@@ -52,6 +54,17 @@ def make_proof(job: Job, entries: Mapping[str, TensorEntry]) -> Proof | None:
     checkpoint, cfg = job.checkpoint, job.cfg
     if job.options.bounds.context <= LENGTH:
         return None
+    sizes = {
+        spec.name: sum(made.bytes for made in GPU.tensors(job.schemes[spec.name], spec).values())
+        for spec in linears_of(job.params)
+    }
+    done, total = 0, sum(sizes.values())
+    job.tell(PROVING, 0, total)
+
+    def observe(spec: LinearSpec, x: Floats) -> None:
+        nonlocal done
+        job.tell(PROVING, done, total)
+        done += sizes[spec.name]
 
     # Of one linear at a time: what is mapped counts as memory of this process.
     @lru_cache(maxsize=1)
@@ -66,9 +79,11 @@ def make_proof(job: Job, entries: Mapping[str, TensorEntry]) -> Proof | None:
     family, reader = checkpoint.family, checkpoint.weights
     try:
         tokens = calibration_tokens(checkpoint.files["tokenizer.json"])[:1, :LENGTH]
-        h = forward(family, cfg, reader, tokens, logits=False, stored=stored)
+        h = forward(family, cfg, reader, tokens, logits=False, stored=stored, observe=observe)
     except (InputError, UnsupportedError):
         return None
+    finally:
+        job.tell(PROVING, total, total)
     head, caps = _head(job)
     # Far from each other and from any power of two: whatever a tile gets wrong, some are in it.
     ids = np.unique((np.arange(IDS) * GOLDEN_RATIO % 1 * cfg.vocab).astype(np.int64)).tolist()

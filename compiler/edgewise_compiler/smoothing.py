@@ -10,7 +10,7 @@ that a program in float32 computes the same bits; a model without such channels 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +38,11 @@ SMALL, USUAL, LARGE = -10, -3, 10
 """Octaves of a matrix: below and above, float16 loses bits or ends; and what it is brought to."""
 
 
-def smoothed(checkpoint: Checkpoint, fixed: Collection[str] = ()) -> Checkpoint:
+def smoothed(
+    checkpoint: Checkpoint,
+    fixed: Collection[str] = (),
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Checkpoint:
     """The checkpoint with channels that stand out evened out; the same one where none do.
 
     Norms' weights are looked at, and matrices that make channels; those that read them only where
@@ -46,6 +50,7 @@ def smoothed(checkpoint: Checkpoint, fixed: Collection[str] = ()) -> Checkpoint:
 
     Args:
         fixed: tensors that stay as they are, and with them whatever is on the other side.
+        progress: told how many bytes of how many that make channels were looked at.
 
     Raises:
         CheckpointError: a weight that is not finite.
@@ -54,10 +59,13 @@ def smoothed(checkpoint: Checkpoint, fixed: Collection[str] = ()) -> Checkpoint:
     params = family.params(cfg)
     graphs = build_graphs(family, cfg, linear_widths(params), ())
     scalings: dict[str, Scaling] = {}
-    for seam in find_seams(graphs.values(), params):
-        if not seam.tensors.isdisjoint(fixed):
-            continue
+    seams = [s for s in find_seams(graphs.values(), params) if s.tensors.isdisjoint(fixed)]
+    done, total = 0, sum(reader.size(seam.maker.tensor) for seam in seams)
+    progress(done, total)
+    for seam in seams:
         exponents = _exponents(reader, seam)
+        done += reader.size(seam.maker.tensor)
+        progress(done, total)
         if not exponents.any():
             continue
         for name in seam.maker.tensors:

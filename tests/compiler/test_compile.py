@@ -175,7 +175,7 @@ def test_a_missing_c_compiler_is_found_before_any_work(
             progress=lambda phase, done, total: heard.add(phase),
         )
     assert caught.value.code == "compile.linker"
-    assert heard == {"Reading"}
+    assert not heard
     assert list(tmp_path.iterdir()) == []
 
 

@@ -35,7 +35,7 @@ def test_a_checkpoint_is_compiled_and_its_phases_told(
     assert made == Path("dist") / f"{CASE}-q4"
     assert Bundle.open(made).manifest.weights_id == Bundle.open(bundle).manifest.weights_id
     phases = [phase for phase, _, _ in told]
-    assert phases[0] == "Reading"
+    assert phases[0] == "Checking weights"
     assert phases[-1] == "Writing the bundle"
     assert all(0 <= done <= total for _, done, total in told)
     with Engine(made) as engine:

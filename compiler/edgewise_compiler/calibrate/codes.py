@@ -81,7 +81,7 @@ def calibrated_codes(
     products count, and a table's rows are used as they are.
 
     Args:
-        progress: told how many linears of how many are done.
+        progress: told how many bytes of the checkpoint, of how many, are done.
 
     Returns:
         By the name of the checkpoint's tensor; none where its scheme has nothing to choose.
@@ -95,13 +95,16 @@ def calibrated_codes(
     if not len(calibration.tokens) or all(scheme.levels is None for scheme in schemes.values()):
         return codes
     family, cfg, reader = checkpoint.family, checkpoint.model, checkpoint.weights
-    total = len(linears_of(family.params(cfg)))
+    sizes = {
+        spec.name: sum(map(reader.size, spec.sources)) for spec in linears_of(family.params(cfg))
+    }
+    total = sum(sizes.values())
     embed = build_graphs(family, cfg, linear_widths(family.params(cfg)), ())["embed"]
     tables = {name for node in embed.nodes for name in node.params}
     done: set[str] = set()
 
     def observe(spec: LinearSpec, x: Floats) -> None:
-        progress(len(done), total)
+        progress(sum(sizes[name] for name in done), total)
         done.add(spec.name)
         levels = schemes[spec.name].levels
         if levels is None:

@@ -156,6 +156,9 @@ class CheckpointTensors:
     def dtype(self, name: str) -> str:
         return self._reader.dtype(self._find(name).name)
 
+    def size(self, name: str) -> int:
+        return self._reader.size(self._find(name).name)
+
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         stop = check_rows(name, start, stop, self.shape(name)[0])
         return self._ordered(self._reader.read, name, start, stop)

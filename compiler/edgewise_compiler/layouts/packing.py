@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from edgewise_compiler.layouts.base import Arrays, Layout, Tensors, TensorSpec
-from edgewise_compiler.layouts.order import coded_blocks, ordered_bias
+from edgewise_compiler.layouts.order import coded_blocks, ordered_bias, padded_rows
 from edgewise_compiler.layouts.ranges import check_norm, checked
 from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import Schemes
@@ -25,6 +25,9 @@ from edgewise_compiler.quantize.codes import (
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.params import check_param, naming
 from edgewise_runtime.format.bundle import TensorEntry
+
+WINDOW = 64 << 20
+"""Bytes of parameter files that are mapped, written, and let go of again."""
 
 NO_CODES: Mapping[str, RowSource] = MappingProxyType({})
 
@@ -56,13 +59,13 @@ def pack_weights(
 ) -> dict[str, Mapping[str, TensorEntry]]:
     """Read and quantize every parameter once, and write it in every layout.
 
-    What is held in memory is a block of a linear (`layouts.order`), whatever the size of the model;
-    of the files, what is mapped is the parameter being written.
+    What is held in memory is a block of a linear (`layouts.order`), and what was written of files
+    since they were mapped, at most about `WINDOW`: neither grows with the model or a tensor.
 
     Args:
         folder: the bundle; files go to ``params/<layout>`` in it.
         layouts: with the tensors of each, from :func:`layout_tensors`.
-        progress: told how many parameters of how many are written.
+        progress: told how many bytes of how many are written, block by block.
         codes: of tensors that have codes of their scheme already, from a text (`calibrate.codes`)
             or from the file (`as_file`).
 
@@ -74,17 +77,32 @@ def pack_weights(
         StorageError: the disk is full or not writable.
     """
     files = {layout: make_shards(folder, layout.name, specs) for layout, specs in layouts.items()}
-    for done, param in enumerate(params):
-        progress(done, len(params))
+    written = _Written(progress, sum(s.bytes for specs in layouts.values() for s in specs.values()))
+    for param in params:
         check_param(param, reader)
         if isinstance(param, LinearSpec):
-            _write_linear(schemes[param.name], param, reader, codes, files)
+            _write_linear(schemes[param.name], param, reader, codes, files, written.add)
         elif isinstance(param, RotationSpec):
-            _write_rotation(param, files)
+            written.add(_write_rotation(param, files))
         else:
-            _write_vector(param, reader, files)
-    progress(len(params), len(params))
+            written.add(_write_vector(param, reader, files))
+    written.end()
     return {layout.name: shards.entries for layout, shards in files.items()}
+
+
+class _Written:
+    """Counts bytes as they are written, and tells of them."""
+
+    def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+        progress(0, total)
+
+    def add(self, count: int) -> None:
+        self._done += count
+        self._progress(min(self._done, self._total), self._total)
+
+    def end(self) -> None:
+        self._progress(self._total, self._total)
 
 
 def pack_linear(
@@ -93,6 +111,7 @@ def pack_linear(
     reader: WeightReader,
     source: CodeSource,
     outs: Mapping[Layout, Arrays],
+    wrote: Callable[[int], None] = lambda rows: None,
 ) -> None:
     """Fill the arrays of every layout with ``spec``.
 
@@ -100,10 +119,13 @@ def pack_linear(
         reader: has the biases.
         source: has the weights, as codes of ``scheme``.
         outs: for each layout an array of every tensor that it makes of ``spec``.
+        wrote: told how many rows a block had that is now in every layout; it may put other arrays
+            of the same contents into ``outs``.
     """
     for first, rows in coded_blocks(scheme, spec, source):
         for layout, out in outs.items():
             layout.put_rows(scheme, spec, first, rows, out)
+        wrote(len(rows.codes))
     bias = ordered_bias(spec, reader)
     if bias is not None:
         for layout, out in outs.items():
@@ -138,24 +160,45 @@ def _write_linear(
     reader: WeightReader,
     codes: Mapping[str, RowSource],
     files: Mapping[Layout, Shards],
+    wrote: Callable[[int], None],
 ) -> None:
+    tensors = {layout: layout.tensors(scheme, spec) for layout in files}
+    total = sum(made.bytes for of_layout in tensors.values() for made in of_layout.values())
+    height, rows, told, mapped = padded_rows(spec), 0, 0, 0
+
+    def put(count: int) -> None:
+        nonlocal rows, told, mapped
+        rows += count
+        done = rows * total // height
+        wrote(done - told)
+        told, mapped = done, mapped + done - told
+        if mapped > WINDOW:
+            mapped = 0
+            for layout, shards in files.items():
+                shards.map_anew(outs[layout])
+
     with ExitStack() as stack:
         outs = {
-            layout: stack.enter_context(shards.mapped(layout.tensors(scheme, spec)))
+            layout: stack.enter_context(shards.mapped(tensors[layout]))
             for layout, shards in files.items()
         }
         source = checked(spec, reader, quantized(scheme, spec, reader, codes))
-        pack_linear(scheme, spec, reader, source, outs)
+        pack_linear(scheme, spec, reader, source, outs, put)
 
 
-def _write_rotation(spec: RotationSpec, files: Mapping[Layout, Shards]) -> None:
+def _write_rotation(spec: RotationSpec, files: Mapping[Layout, Shards]) -> int:
+    """Returns the bytes that were written."""
+    total = 0
     for shards in files.values():
         with shards.mapped([spec.name]) as out:
             table = out[spec.name]
             table[:] = rotation_table(spec, len(table))
+            total += table.nbytes
+    return total
 
 
-def _write_vector(spec: VectorSpec, reader: WeightReader, files: Mapping[Layout, Shards]) -> None:
+def _write_vector(spec: VectorSpec, reader: WeightReader, files: Mapping[Layout, Shards]) -> int:
+    """Returns the bytes that were written."""
     values = reader.read(spec.source)
     if GPU in files:
         check_norm(spec, values)
@@ -163,3 +206,4 @@ def _write_vector(spec: VectorSpec, reader: WeightReader, files: Mapping[Layout,
         place = layout.place(spec)
         with shards.mapped([place.name]) as out:
             out[place.name][slice(None) if place.index is None else place.index] = values
+    return values.nbytes * len(files)

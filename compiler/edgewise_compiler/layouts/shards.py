@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
-from edgewise_compiler.layouts.base import Arrays, Tensors
+from edgewise_compiler.layouts.base import Tensors
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import TensorEntry
@@ -35,7 +36,7 @@ class Shards:
     entries: Mapping[str, TensorEntry]
 
     @contextmanager
-    def mapped(self, names: Iterable[str]) -> Iterator[Arrays]:
+    def mapped(self, names: Iterable[str]) -> Iterator[dict[str, NDArray[Any]]]:
         """Some tensors for writing, as long as the block lasts.
 
         Their pages leave this process with it; the kernel writes them to the disk when it likes,
@@ -45,12 +46,24 @@ class Shards:
             StorageError: a file cannot be mapped.
         """
         with storage_errors("write parameters to", self.folder):
-            arrays = {name: self._map(self.entries[name]) for name in names}
+            arrays: dict[str, NDArray[Any]] = {n: self._map(self.entries[n]) for n in names}
         try:
             yield arrays
         finally:
             # A map lasts as long as its array; this holds even if someone keeps the dictionary.
             arrays.clear()
+
+    def map_anew(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Let go of what was written to arrays of :meth:`mapped`: it counts as memory of this
+        process for as long as it is mapped.
+
+        Raises:
+            StorageError: a file cannot be mapped.
+        """
+        with storage_errors("write parameters to", self.folder):
+            names = [*arrays]
+            arrays.clear()
+            arrays.update({name: self._map(self.entries[name]) for name in names})
 
     def _map(self, entry: TensorEntry) -> np.memmap[tuple[int, ...], np.dtype[np.generic]]:
         path = self.folder / entry.file

@@ -174,6 +174,11 @@ class MlcReader(TensorFiles):
             return self._matrices[name].kind
         return self._entry(self._part(name).tensors[0]).dtype
 
+    def size(self, name: str) -> int:
+        part = self._part(name)
+        entries = map(self._entry, part.tensors)
+        return sum(part.rows * (entry.bytes // entry.shape[0]) for entry in entries)
+
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         part = self._part(name)
         stop = check_rows(name, start, stop, part.rows)

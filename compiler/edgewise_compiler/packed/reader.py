@@ -52,6 +52,12 @@ class PackedReader:
         matrix = self._matrices.get(name)
         return self._reader.dtype(name) if matrix is None else matrix.kind
 
+    def size(self, name: str) -> int:
+        matrix = self._matrices.get(name)
+        return sum(
+            self._reader.size(part) for part in ((name,) if matrix is None else matrix.parts)
+        )
+
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         matrix = self._matrices.get(name)
         if matrix is None:

@@ -29,6 +29,10 @@ class WeightReader(Protocol):
         """How ``name`` is stored, in the format's own spelling, such as ``"BF16"``."""
         ...
 
+    def size(self, name: str) -> int:
+        """How many bytes ``name`` takes as it is stored."""
+        ...
+
     def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
         """Rows ``start..stop`` along the first axis as float32, in a new array.
 

@@ -45,6 +45,9 @@ class TensorFiles:
     def dtype(self, name: str) -> str:
         return self._find(name).dtype
 
+    def size(self, name: str) -> int:
+        return self._find(name).bytes
+
     def stored(self, name: str) -> Iterator[Bytes]:
         entry = self._find(name)
         for start in range(0, entry.bytes, BLOCK):

@@ -74,6 +74,9 @@ class PaddedReader:
     def dtype(self, name: str) -> str:
         return self._reader.dtype(name)
 
+    def size(self, name: str) -> int:
+        return self._reader.size(name)
+
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         padding = self._paddings.get(name)
         if padding is None:

@@ -42,6 +42,9 @@ class ScaledReader:
     def dtype(self, name: str) -> str:
         return self._reader.dtype(name)
 
+    def size(self, name: str) -> int:
+        return self._reader.size(name)
+
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         values = self._reader.read(name, start, stop)
         scaling = self._scalings.get(name)

@@ -92,6 +92,10 @@ class ViewReader:
         view = self._views.get(name)
         return self._reader.dtype(name if view is None else view.source)
 
+    def size(self, name: str) -> int:
+        view = self._views.get(name)
+        return self._reader.size(name if view is None else view.source)
+
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         view = self._views.get(name)
         if view is None:

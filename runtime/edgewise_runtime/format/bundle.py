@@ -342,27 +342,40 @@ def choose_program(
     return best_program(bundle.manifest, features, arithmetic, target=target)
 
 
-def describe_files(folder: Path, known: Collection[str] = ()) -> dict[str, FileEntry]:
+def describe_files(
+    folder: Path, known: Collection[str] = (), *, progress: Callable[[int, int], None] | None = None
+) -> dict[str, FileEntry]:
     """Size and hashes of every file under a folder but ``bundle.json`` and those that are known, by
-    path in the folder."""
+    path in the folder.
+
+    Args:
+        progress: told how many bytes of how many were read.
+    """
     found = sorted(path for path in folder.rglob("*") if path.is_file())
     names = {path.relative_to(folder).as_posix(): path for path in found}
-    return {
-        name: _describe(path)
-        for name, path in names.items()
-        if name != MANIFEST and name not in known
-    }
+    wanted = {n: path for n, path in names.items() if n != MANIFEST and n not in known}
+    done, total = 0, sum(path.stat().st_size for path in wanted.values())
+
+    def hear(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress(done, total)
+
+    hear(0)
+    return {name: _describe(path, hear) for name, path in wanted.items()}
 
 
-def _describe(path: Path) -> FileEntry:
+def _describe(path: Path, hear: Callable[[int], None]) -> FileEntry:
     size = path.stat().st_size
     if not FileEntry.chunk_count(size):
-        return FileEntry(size, sha256_file(path))
+        return FileEntry(size, sha256_file(path, hear))
     whole, chunks = hashlib.sha256(), []
     with storage_errors("read", path), path.open("rb") as file:
         while piece := file.read(CHUNK_BYTES):
             whole.update(piece)
             chunks.append(hashlib.sha256(piece).hexdigest())
+            hear(len(piece))
     return FileEntry(size, whole.hexdigest(), tuple(chunks))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import platform
 import tempfile
 from collections.abc import Callable, Iterable
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,17 @@ def aligned(shape: int | tuple[int, ...], dtype: str) -> Array:
     raw = np.zeros(count + 64, "uint8")
     start = -raw.ctypes.data % 64
     return raw[start : start + count].view(dtype).reshape(shape)
+
+
+NORESERVE = 0x4000
+"""MAP_NORESERVE, which Python's mmap does not name: Linux then asks not whether there is room."""
+
+
+def virtual(shape: tuple[int, ...], dtype: str) -> Array:
+    """As :func:`aligned`, of any size: memory is taken where it is written, and by no reading."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE)
+    return np.frombuffer(pages, dtype).reshape(shape)
 
 
 def aligned_copy(values: npt.ArrayLike) -> Array:

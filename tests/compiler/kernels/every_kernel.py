@@ -15,6 +15,7 @@ from edgewise_compiler.graph.build import (
     build_graphs,
     shared_sizes,
 )
+from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.packing import layout_tensors
 from edgewise_compiler.layouts.rows import linear_parts
@@ -70,9 +71,9 @@ def cpu_calls(
 
 
 def gpu_calls(
-    hf: Mapping[str, Any], bounds: Bounds, quant: str, variant: Variant
+    hf: Mapping[str, Any], bounds: Bounds, quant: str, variant: Variant, limits: Limits = LIMITS
 ) -> Iterator[Call]:
-    """The calls of a WebGPU program's plans."""
+    """The calls of a GPU program's plans, of WebGPU if no other target's limits are given."""
     family, cfg = _model(hf)
     params = family.params(cfg)
     schemes = linear_schemes(find_preset(quant), params)
@@ -83,7 +84,7 @@ def gpu_calls(
         for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
     )
     shared = shared_sizes(many)
-    low = GpuLowering(shared, bounds, tensors, schemes, variant.kv_dtype, variant, parts, LIMITS)
+    low = GpuLowering(shared, bounds, tensors, schemes, variant.kv_dtype, variant, parts, limits)
     for plan in gpu_plans(low, many, few).plans:
         yield from plan.calls
 

@@ -93,3 +93,42 @@ inline ew_half2 ew_fma(ew_half2 a, ew_half2 b, ew_half2 c) {
   return {low | unsigned(half_fma(a.bits >> 16, b.bits >> 16, c.bits >> 16)) << 16};
 }
 inline ew_half2 ew_mul(ew_half2 a, ew_half2 b) { return ew_fma(a, b, {0x80008000u}); }
+
+// The fragments as the PTX ISA lays them out (Matrix Fragments for mma.m16n8k16). Products are
+// exact, and so nearly are sums: how a GPU rounds inside is not said anywhere.
+struct Fragments {
+  uint4 a;
+  uint2 b;
+};
+inline Fragments fragments[emulator::MOST_THREADS];
+
+inline float4 ew_mma(uint4 a, uint2 b, float4 c, int line = __builtin_LINE()) {
+  const unsigned lane = emulator::thread.x % emulator::LANES, group = lane / 4, place = lane % 4;
+  const Fragments* warp = fragments + (emulator::thread.x - lane);
+  fragments[emulator::thread.x] = {a, b};
+  emulator::exchange(0xffffffffu, 0, lane, line);  // All have brought theirs,
+  double rows[2][16], columns[2][16];
+  auto halves = [](double* to, unsigned word) {
+    to[0] = double(float(bits_of<_Float16>((unsigned short)word)));
+    to[1] = double(float(bits_of<_Float16>((unsigned short)(word >> 16))));
+  };
+  for (unsigned t = 0; t < 4; ++t) {
+    const uint4& own = warp[group * 4 + t].a;
+    halves(&rows[0][2 * t], own.x);
+    halves(&rows[1][2 * t], own.y);
+    halves(&rows[0][2 * t + 8], own.z);
+    halves(&rows[1][2 * t + 8], own.w);
+    for (unsigned n = 0; n < 2; ++n) {
+      const uint2& other = warp[(place * 2 + n) * 4 + t].b;
+      halves(&columns[n][2 * t], other.x);
+      halves(&columns[n][2 * t + 8], other.y);
+    }
+  }
+  emulator::exchange(0xffffffffu, 0, lane, line);  // and all have taken what they need.
+  auto dot = [&](unsigned m, unsigned n, float sum) {
+    double total = sum;
+    for (unsigned k = 0; k < 16; ++k) total += rows[m][k] * columns[n][k];
+    return float(total);
+  };
+  return {dot(0, 0, c.x), dot(0, 1, c.y), dot(1, 0, c.z), dot(1, 1, c.w)};
+}

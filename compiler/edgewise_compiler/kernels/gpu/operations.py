@@ -70,12 +70,18 @@ OPERATIONS: Mapping[str, Operation] = {
         "waits for the workgroup and its stores to buffers; int32", pure=False
     ),
 }
-"""Every neutral operation, by its name without `PREFIX`."""
+"""Every neutral operation that every language spells, by its name without `PREFIX`."""
+
+MATRIX_OPERATIONS: Mapping[str, Operation] = {
+    "mma": Operation("a matrix times another, by a subgroup's threads together: `mma`", pure=False),
+}
+"""Those of languages with instructions for matrices. Kernels that have them are made for these."""
 
 
 def call(name: str, dtype: str, *arguments: Expr) -> Expr:
     """A call of the neutral operation ``name`` that returns ``dtype``."""
-    make = tirx.call_pure_extern if OPERATIONS[name].pure else tirx.call_extern
+    operation = OPERATIONS.get(name) or MATRIX_OPERATIONS[name]
+    make = tirx.call_pure_extern if operation.pure else tirx.call_extern
     return make(dtype, PREFIX + name, *arguments)
 
 
@@ -217,6 +223,23 @@ def pack_halves(low: Expr, high: Expr) -> Expr:
 def dot_int8(a: Expr, b: Expr) -> Expr:
     """The sum of the products of four int8 in each of two uint32, exactly, int32."""
     return call("dot_int8", "int32", a, b)
+
+
+def mma(a: Expr, b: Expr, c: Expr) -> Expr:
+    """``C + A @ B`` of a subgroup of 32 threads: A is 16 by 16, B 16 by 8, C as the result.
+
+    Each thread has a part of each. ``g`` is its place in the subgroup over 4, and ``t`` the rest:
+
+        a, uint32x4 of two float16: A[g, 2t], A[g + 8, 2t], A[g, 2t + 8], A[g + 8, 2t + 8]
+        b, uint32x2 of two float16: B[2t, g], B[2t + 8, g]
+        c, float32x4: C[g, 2t], C[g, 2t + 1], C[g + 8, 2t], C[g + 8, 2t + 1]
+
+    where of two float16 the low half is the element that is named, and the high half the next one
+    along A's row or B's column: PTX's m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16").
+    Products are exact; how the 16 of an element and C's are added up is the device's own, but the
+    same for the same numbers: nothing of another row or column has a part in it.
+    """
+    return call("mma", "float32x4", a, b, c)
 
 
 def lanes_of(value: Expr) -> int:

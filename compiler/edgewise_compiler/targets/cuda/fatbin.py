@@ -26,6 +26,11 @@ OPTIONS = (
     "-prec-sqrt=true",
 )
 
+ELSE = tuple(f"--ptxas-options=--register-usage-level={level}" for level in (0, 10))
+"""What is tried in turn where ptxas spills by default. It stops short of a number of registers that
+fewer workgroups would fit with, and spills a word or two for it; at one end of this scale or the
+other it stops elsewhere. Code that does not spill is best left to its default."""
+
 _DRIVERS = tuple(Path(file) for file in (__file__, nvidia.__file__))
 
 
@@ -46,17 +51,32 @@ def fatbin(entry: str, text: str) -> bytes:
 
 
 def _fatbin(entry: str, text: str) -> bytes:
-    def compiled(arch: str) -> bytes:
-        return compile_text(entry, text, (f"-arch={arch}", *OPTIONS)).image
-
-    cubins = [(arch, compiled(f"sm_{arch}")) for arch in CUBINS]
-    for arch, image in cubins:
-        check_kernels(entry, Image("cubin", arch, image))
-    made = pack(entry, cubins, [(PTX, compiled(f"compute_{PTX}"))])
+    cubins = [(arch, _cubin(entry, text, arch)) for arch in CUBINS]
+    ptx = compile_text(entry, text, (f"-arch=compute_{PTX}", *OPTIONS)).image
+    made = pack(entry, cubins, [(PTX, ptx)])
     kinds = [(image.kind, image.arch) for image in read_images(entry, made)]
     if kinds != [*(("cubin", arch) for arch in CUBINS), ("ptx", PTX)]:
         raise CompileError(f"The fatbin of {entry!r} holds {kinds}.", code="compile.cuda")
     return made
+
+
+def _cubin(entry: str, text: str, arch: int) -> bytes:
+    """Machine code: that which keeps less of a thread's numbers in memory."""
+
+    def compiled(*more: str) -> tuple[int, bytes]:
+        image = compile_text(entry, text, (f"-arch=sm_{arch}", *OPTIONS, *more)).image
+        cubin = Image("cubin", arch, image)
+        check_kernels(entry, cubin)
+        return read_uses(entry, cubin)[entry].stack, image
+
+    stack, best = compiled()
+    for option in ELSE:
+        if not stack:
+            break
+        found, image = compiled(option)
+        if found < stack:
+            stack, best = found, image
+    return best
 
 
 def check_kernels(entry: str, image: Image) -> None:

@@ -103,3 +103,21 @@ EW_HALF unsigned int ew_pack(float2 a) { return ew_to_half(a).bits; }
 #endif
 """
 """float16 and vectors of two and four."""
+
+MATRICES = """\
+#ifndef EDGEWISE_MATRICES
+#define EDGEWISE_MATRICES
+#ifndef EDGEWISE_EMULATED
+// c + a b by a warp, of two halves in each word of a and b.
+__device__ __forceinline__ float4 ew_mma(uint4 a, uint2 b, float4 c) {
+  float4 d;
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+    "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+    : "=f"(d.x), "=f"(d.y), "=f"(d.z), "=f"(d.w)
+    : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y),
+      "f"(c.x), "f"(c.y), "f"(c.z), "f"(c.w));
+  return d; }
+#endif
+#endif
+"""
+"""Tensor cores (PTX ISA, mma.m16n8k16; from sm_80 on)."""

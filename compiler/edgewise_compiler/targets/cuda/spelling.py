@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgewise_compiler.targets.cuda.limits import WARP
-from edgewise_compiler.targets.cuda.prelude import HALVES, VECTORS
+from edgewise_compiler.targets.cuda.prelude import HALVES, MATRICES, VECTORS
 from edgewise_compiler.targets.gpu.clike.dialect import (
     Dialect,
     Signature,
@@ -106,8 +106,9 @@ OPERATIONS: Mapping[str, Spelling] = {
     "barrier": function("__syncthreads"),
     # Which also has the block see what its threads wrote to memory.
     "buffer_barrier": function("__syncthreads"),
+    "mma": function("ew_mma"),
 }
-"""Every operation of `kernels.gpu.operations.OPERATIONS`."""
+"""Every operation of `kernels.gpu.operations`, those of matrices too."""
 
 
 def _half_lane(vector: str, lane: int) -> str:
@@ -166,5 +167,6 @@ CUDA = Dialect(
     preludes=(
         (r"(float|uint)[24]|ew_splat", VECTORS),
         (r"\bew_(half|pair|four|unpack|pack|to_half)", HALVES),
+        (r"\bew_mma\b", MATRICES),
     ),
 )

@@ -6,7 +6,7 @@ from edgewise_compiler.targets.cuda.fatbin import CUBINS
 from edgewise_compiler.targets.gpu.variant import Variant, made_for
 
 VARIANTS = (
-    Variant("cuda-f16", half=True, subgroups=True),
+    Variant("cuda-f16", half=True, subgroups=True, tensor=True),
     Variant("cuda-f32", half=False, subgroups=True),
 )
 """Every program of float arithmetic, in order of preference. Their subgroups are warps."""

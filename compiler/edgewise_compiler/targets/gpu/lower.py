@@ -35,6 +35,7 @@ from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quanti
 from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
 from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
+from edgewise_compiler.kernels.gpu.matmul.tensor import fits, matmul_tensor
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_compiler.layouts.rows import Part
@@ -183,6 +184,8 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
             launch = matmul_int8(spec, few=low.few)
         elif low.variant.serial:
             launch = matmul_serial(spec, single=low.few and not many_rows)
+        elif many_rows and low.variant.tensor and fits(spec):
+            launch = matmul_tensor(spec, few=low.few)
         elif many_rows:
             launch = matmul(spec, few=low.few, half=low.variant.half)
         else:

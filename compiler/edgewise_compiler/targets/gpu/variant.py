@@ -16,7 +16,8 @@ class Variant:
     ``half`` means float16 arithmetic: the tiles of prefill, and pages as kernels see them;
     ``subgroups`` that kernels may use them; ``int8`` that prefill multiplies integers instead, for
     integer weights; ``serial`` that no thread of a linear or of attention waits for another, for
-    adapters to which barriers are dear; ``kv_dtype`` is what pages hold.
+    adapters to which barriers are dear; ``tensor`` that prefill multiplies by instructions for
+    matrices, in float16; ``kv_dtype`` is what pages hold.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Variant:
     subgroups: bool
     int8: bool = False
     serial: bool = False
+    tensor: bool = False
     kv_dtype: str = "float16"
 
     def arithmetic(self, weights: str) -> str:

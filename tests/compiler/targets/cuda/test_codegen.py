@@ -9,7 +9,14 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu.operations import OPERATIONS, fma, lane, number, splat
+from edgewise_compiler.kernels.gpu.operations import (
+    MATRIX_OPERATIONS,
+    OPERATIONS,
+    fma,
+    lane,
+    number,
+    splat,
+)
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
@@ -46,7 +53,7 @@ def scaled(threads: int = 64, *, subgroups: bool = False) -> Launch:
 
 
 def test_every_operation_is_spelled() -> None:
-    assert CUDA.operations.keys() == OPERATIONS.keys()
+    assert CUDA.operations.keys() == OPERATIONS.keys() | MATRIX_OPERATIONS.keys()
 
 
 def test_a_kernel_is_a_function_of_its_name_with_its_threads_and_arguments_in_order() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgewise_compiler.targets.cuda import fatbin as maker
-from edgewise_compiler.targets.cuda.fatbin import OPTIONS, fatbin
+from edgewise_compiler.targets.cuda.fatbin import CUBINS, OPTIONS, fatbin
 from edgewise_compiler.targets.cuda.nvidia import compile_text
 from edgewise_compiler.targets.kept import VARIABLE
 from edgewise_compiler.targets.table import check_tools
@@ -84,10 +84,11 @@ def test_what_a_kernel_takes_is_what_ptxas_reports(turn: bytes) -> None:
 
 
 def test_what_does_not_fit_registers_shows_as_stack() -> None:
-    for image in cubins(fatbin("spill", SPILL)):
-        use = read_uses("spill", image)["spill"]
-        log = compile_text("spill", SPILL, (f"-arch=sm_{image.arch}", "--ptxas-options=-v")).log
-        frame = re.search(r"(\d+) bytes stack frame", log)
+    for arch in CUBINS:
+        options = (f"-arch=sm_{arch}", "--ptxas-options=-v", *OPTIONS)
+        made = compile_text("spill", SPILL, options)
+        use = read_uses("spill", Image("cubin", arch, made.image))["spill"]
+        frame = re.search(r"(\d+) bytes stack frame", made.log)
         assert frame is not None
         assert use.stack == int(frame[1]) > 0
         assert use.registers <= 64
