@@ -25,7 +25,9 @@ TINY: dict[str, Case] = {
     "mistral-window": _like("mistral-window", hidden_size=128),
     "qwen2": _like("qwen2-gqa2-tied", hidden_size=128),
     "qwen3": _like("qwen3-gqa2-tied", hidden_size=128),
-    "gemma2": _like("gemma2-window", hidden_size=128, query_pre_attn_scalar=32),
+    "gemma2": _like(
+        "gemma2-window", hidden_size=128, query_pre_attn_scalar=32, tie_word_embeddings=True
+    ),
     "gemma3": _like("gemma3-window", hidden_size=128, num_hidden_layers=3, layer_types=[
         "sliding_attention", "full_attention", "sliding_attention",
     ]),
