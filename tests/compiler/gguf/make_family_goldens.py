@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.gguf.source import translate
-from tests.compiler.gguf.tiny import OTHERWISE, TINY
+from tests.compiler.gguf.tiny import OTHERWISE, TINY, write_tiny
 from tests.compiler.gguf.writing import write_gguf
 from tests.parity import reference
-from tests.parity.make_checkpoints import CONTEXT, write_case
+from tests.parity.make_checkpoints import CONTEXT
 
 GOLDENS = Path(__file__).with_name("families.json")
 PROMPT, ANSWER = 40, 24
@@ -115,7 +115,7 @@ def each(folder: Path, change: Callable[[Any], Any], kinds: dict[str, Any]) -> d
     found: dict[str, Any] = {}
     for name, case in TINY.items():
         if name not in OTHERWISE:
-            model = write_case(change(case), folder / name)
+            model = write_tiny(name, folder / name, change(case))
             found[name] = {
                 kind: told(name, kind, options(model, kind)) for kind, options in kinds.items()
             }

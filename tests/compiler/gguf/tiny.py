@@ -8,9 +8,12 @@ every fourth layer of SmolLM3 stand still.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from tests.parity.make_checkpoints import CASES, Case
+import numpy as np
+
+from tests.parity.make_checkpoints import CASES, Case, make_weights, write_case, write_weights
 
 
 def _like(case: str, **config: Any) -> Case:
@@ -40,3 +43,17 @@ TINY: dict[str, Case] = {
 
 OTHERWISE = ("mistral-window",)
 """What llama.cpp computes otherwise than the model's makers: it leaves windows of Mistral out."""
+
+SMALLER = {"qwen2": 0.5, "gemma2": 0.125}
+"""Factors on tables of tokens that are the head, too: with larger ones an answer repeats a token."""
+
+
+def write_tiny(name: str, target: Path, case: Case | None = None) -> Path:
+    """Write a model into the new folder ``target``, or another ``case`` of it, and return that."""
+    case = case or TINY[name]
+    write_case(case, target)
+    if name in SMALLER:
+        weights = make_weights(case)
+        weights["model.embed_tokens.weight"] *= np.float32(SMALLER[name])
+        write_weights(target, weights, case.dtype, case.shards)
+    return target

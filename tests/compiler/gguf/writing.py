@@ -66,6 +66,7 @@ def write_gguf(
     split: int = 0,
     arch: str = "",
     change: Callable[[GGUFWriter], None] = lambda writer: None,
+    last: Callable[[GGUFWriter], None] = lambda writer: None,
 ) -> Path:
     """Write the checkpoint in ``folder`` to the file ``path``.
 
@@ -74,7 +75,8 @@ def write_gguf(
         kinds: the types of those whose name has a word in it.
         split: at most so many tensors a file, if not 0.
         arch: the architecture, where it is not the one that llama.cpp gives the model.
-        change: told the writer before anything is written.
+        change: told the writer before any tensor is.
+        last: told it when all of them are.
     """
     config = json.loads((folder / "config.json").read_text())
     arch = arch or ARCHITECTURES.get(config["model_type"], config["model_type"])
@@ -89,6 +91,7 @@ def write_gguf(
             _add_tensor(writer, theirs, _stored(name, reader.read(name), config, arch), own)
     for name, values in _divisors(config).items():
         _add_tensor(writer, name, values, kind)
+    last(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
