@@ -17,10 +17,10 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise_compiler.foreign import check_floats, foreign_model
-from edgewise_compiler.gguf.architecture import CheckpointTensors
 from edgewise_compiler.gguf.names import is_gguf
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.gguf.source import translate
+from edgewise_compiler.gguf.tensors import CheckpointTensors
 from edgewise_compiler.mlc.config import read_config
 from edgewise_compiler.mlc.names import CONFIG, is_mlc
 from edgewise_compiler.mlc.reader import MlcReader

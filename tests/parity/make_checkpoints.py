@@ -344,7 +344,11 @@ NORMS = {
 
 def write_checkpoint(name: str, folder: Path) -> Path:
     """Write the case ``name`` into the new folder ``folder / name`` and return that."""
-    case, target = CASES[name], folder / name
+    return write_case(CASES[name], folder / name)
+
+
+def write_case(case: Case, target: Path) -> Path:
+    """Write a case into the new folder ``target`` and return that."""
     target.mkdir(parents=True)
     family = case.architecture.removesuffix("ForCausalLM").lower()
     family = {"gemma3": "gemma3_text"}.get(family, family)

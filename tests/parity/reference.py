@@ -61,7 +61,11 @@ def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
         with safe_open(path, framework="np") as file:
             for name in file.keys():  # noqa: SIM118 - a safe_open is no mapping
                 weights[name] = file.get_tensor(name).astype(np.float32)
-    config = json.loads((folder / "config.json").read_text())
+    return as_computed(weights, json.loads((folder / "config.json").read_text()))
+
+
+def as_computed(weights: Weights, config: Mapping[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """A checkpoint's tensors, of a parsed config.json, as `logits` wants them."""
     heads = config["num_attention_heads"]
     weights = dict(_parts(weights, config))
     if config["model_type"].startswith("gemma"):

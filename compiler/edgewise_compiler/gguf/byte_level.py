@@ -23,6 +23,21 @@ _LLAMA3 = (
 )
 _QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+
+
+def _by_case(after: str, digits: str) -> str:
+    """Words begin at capitals: ``after`` may follow one, digits are cut by ``digits``."""
+    before = r"[^\r\n\p{L}\p{N}]?"
+    return (
+        rf"{before}{_UPPER}*{_LOWER}+{after}|{before}{_UPPER}+{_LOWER}*{after}|{digits}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+
+
+_TEKKEN = _by_case("", r"\p{N}")
+_GPT4O = _by_case(f"{_CONTRACTIONS}?", r"\p{N}{1,3}")
+
 _GPT2_STEP = {
     "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True,
 }  # fmt: skip
@@ -51,14 +66,20 @@ def _by(regex: str) -> tuple[Mapping[str, Any], ...]:
     return split, _GPT2_STEP | {"use_regex": False}
 
 
+_DIGITS = ({"type": "Digits", "individual_digits": True}, _GPT2_STEP)
+
 RULES: dict[str, _Rules] = {
-    "gpt-2": _Rules((_GPT2_STEP,)),
-    "smollm": _Rules(({"type": "Digits", "individual_digits": True}, _GPT2_STEP)),
+    **dict.fromkeys(("gpt-2", "phi-2", "olmo"), _Rules((_GPT2_STEP,))),
+    **dict.fromkeys(("smollm", "starcoder", "refact"), _Rules(_DIGITS)),
     "qwen2": _Rules(_by(_QWEN2), nfc=True),
     "deepseek-r1-qwen": _Rules(_by(_QWEN2)),
     **dict.fromkeys(
-        ("llama3", "llama-v3", "llama-bpe"), _Rules(_by(_LLAMA3), ignore_merges=True, bos=True)
+        ("llama3", "llama-v3", "llama-bpe", "falcon3", "midm-2.0", "pixtral"),
+        _Rules(_by(_LLAMA3), ignore_merges=True, bos=True),
     ),
+    **dict.fromkeys(("dbrx", "smaug-bpe"), _Rules(_by(_LLAMA3))),
+    "tekken": _Rules(_by(_TEKKEN), ignore_merges=True, bos=True),
+    "gpt-4o": _Rules(_by(_GPT4O)),
 }
 """By ``tokenizer.ggml.pre``."""
 

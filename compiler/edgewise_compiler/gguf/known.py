@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+from edgewise_compiler.gguf import families
+from edgewise_compiler.gguf.keys import Keys
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.models.elsewhere import EVERY_TRAIT, beyond, refusal
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.traits import PAGE, said
 from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.format.reading import shorten
+
+BEFORE = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+AFTER = {
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+AROUND = {**BEFORE, **AFTER, "ffn_norm": "pre_feedforward_layernorm"}
+"""What transformers calls the norms of a layer, by where a model has them."""
 
 
 @dataclass(frozen=True)
@@ -20,16 +31,59 @@ class Architecture:
     Attributes:
         model: value of ``architectures`` in config.json.
         pairs: rotated pairs of queries and keys lie beside each other, not half a head apart.
+        norms: of a layer.
+        more: one was added to the weights of norms.
+        others: modules of a layer that are not called as Llama's are.
+        config: what it has beside what all have, or otherwise.
+        reads: keys of `NEUTRAL` that ``config`` reads.
     """
 
     model: str
     pairs: bool = False
+    norms: Mapping[str, str] = field(default_factory=lambda: BEFORE)
+    more: bool = False
+    others: Mapping[str, str] = field(default_factory=dict)
+    config: Callable[[Keys, families.Config], dict[str, Any]] = lambda keys, config: {}
+    reads: tuple[str, ...] = ()
 
 
 ARCHITECTURES = {
-    "llama": Architecture("LlamaForCausalLM", pairs=True),
+    "llama": Architecture("LlamaForCausalLM", pairs=True, config=families.llama),
+    "gemma2": Architecture(
+        "Gemma2ForCausalLM",
+        norms=AROUND,
+        more=True,
+        config=families.gemma2,
+        reads=("attn_logit_softcapping", "final_logit_softcapping"),
+    ),
+    "gemma3": Architecture(
+        "Gemma3ForCausalLM",
+        norms=AROUND,
+        more=True,
+        config=families.gemma3,
+        reads=("final_logit_softcapping",),
+    ),
+    "granite": Architecture(
+        "GraniteForCausalLM",
+        pairs=True,
+        config=families.granite,
+        reads=("attention.scale", "embedding_scale", "logit_scale", "residual_scale"),
+    ),
+    "mistral3": Architecture(
+        "MistralForCausalLM",
+        pairs=True,
+        config=families.mistral3,
+        reads=("rope.scaling.yarn_log_multiplier",),
+    ),
+    "olmo2": Architecture("Olmo2ForCausalLM", norms=AFTER, config=families.olmo2),
+    "phi3": Architecture(
+        "Phi3ForCausalLM",
+        others={"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
+        config=families.phi3,
+    ),
     "qwen2": Architecture("Qwen2ForCausalLM"),
     "qwen3": Architecture("Qwen3ForCausalLM"),
+    "smollm3": Architecture("SmolLM3ForCausalLM", pairs=True),
 }
 
 NEUTRAL: dict[str, tuple[float, ...]] = {
@@ -37,6 +91,7 @@ NEUTRAL: dict[str, tuple[float, ...]] = {
     "attention.clamp_kqv": (0,),
     "attention.max_alibi_bias": (0,),
     "attention.scale": (0,),
+    "attention.temperature_scale": (0,),
     "attn_logit_softcapping": (0,),
     "embedding_scale": (0, 1),
     "final_logit_softcapping": (0,),
@@ -92,13 +147,18 @@ def _asked_for(name: str, fields: ConfigFields) -> Iterator[str]:
                 break
 
 
-def check_options(reader: GgufReader, architecture: str) -> None:
-    """Raise UnsupportedError for an option that changes what a model computes."""
+def check_options(keys: Keys, read: Collection[str]) -> None:
+    """Raise UnsupportedError for an option that changes what a model computes.
+
+    Args:
+        read: keys that are no matter, because they were read.
+    """
+    fields, name = keys.fields, keys.name
     for key, allowed in NEUTRAL.items():
-        found = reader.metadata.get(f"{architecture}.{key}", allowed[0])
-        if not isinstance(found, int | float) or found not in allowed:
+        found = fields.values.get(f"{name}.{key}", allowed[0])
+        if key not in read and (not isinstance(found, int | float) or found not in allowed):
             raise UnsupportedError(
-                f"{architecture}.{key} is {shorten(found)} in {reader.path.name}: not implemented.",
+                f"{name}.{key} is {shorten(found)} in {fields.where}: not implemented.",
                 remedy=f"Use a model without it; see {PAGE}.",
                 code="unsupported.option",
             )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from edgewise_compiler.gguf.architecture import CheckpointTensors, read_config
+from edgewise_compiler.gguf.architecture import read_config
 from edgewise_compiler.gguf.reader import GgufReader
+from edgewise_compiler.gguf.tensors import CheckpointTensors
 from edgewise_compiler.gguf.tokenizer import tokenizer_files
 
 

@@ -39,8 +39,17 @@ KINDS = {"gpt2": _Kind(byte_level, {}), "llama": _Kind(sentencepiece, NAMED)}
 
 _END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
-_ENDS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>")
+_ENDS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>"),
+    *("<end_of_turn>", "<|end|>"),
+)
 """Tokens that end a turn or a text whatever a file calls them: old files call them normal."""
+
+_HARMONY = ("<|return|>", "<|call|>")
+"""Where these end answers, ``<|end|>`` only ends a part of one."""
+
+_KEEPS_SPACES = {"<unk>", "<s>", "<|endoftext|>"}
+"""Of Phi-3's special tokens those that do not take the spaces after them."""
 
 _NAMED = {
     "bos_token": "bos_token_id",
@@ -72,7 +81,9 @@ def tokenizer_files(metadata: Mapping[str, Value], path: Path) -> dict[str, Any]
             "version": "1.0",
             "truncation": None,
             "padding": None,
-            "added_tokens": _added(tokens, pipeline.special | set(eos), pipeline.others),
+            "added_tokens": _added(
+                tokens, pipeline.special | set(eos), pipeline.others, _strips(fields, kind)
+            ),
             "post_processor": _post_processor(tokens, *around),
             **pipeline.steps,
         },
@@ -100,14 +111,28 @@ def _kind(fields: ConfigFields) -> _Kind:
 def _ends(vocabulary: Vocabulary, kind: _Kind) -> list[int]:
     """The end token, then those that end a turn, named or known by their text."""
     named = [vocabulary.id(key, kind.named.get(key)) for key in _END_KEYS]
-    known = [vocabulary.tokens.index(text) for text in _ENDS if text in vocabulary.tokens]
+    ids = {text: i for i, text in enumerate(vocabulary.tokens)}
+    texts = [t for t in _ENDS if t != "<|end|>"] if ids.keys() >= {*_HARMONY} else _ENDS
+    known = [ids[text] for text in texts if text in ids]
     return list(dict.fromkeys(i for i in named + known if i is not None))[:MAX_EOS]
 
 
-def _added(tokens: list[str], special: set[int], others: set[int]) -> list[dict[str, Any]]:
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+def _strips(fields: ConfigFields, kind: _Kind) -> bool:
+    """Whether special tokens take the spaces after them, as those of Phi-3's SentencePiece do."""
+    phi3 = fields.text("general.architecture", "") == "phi3"
+    return phi3 and kind.pipeline is sentencepiece
+
+
+def _added(
+    tokens: list[str], special: set[int], others: set[int], strips: bool
+) -> list[dict[str, Any]]:
+    flags = {"single_word": False, "lstrip": False, "normalized": False}
+
+    def stripping(text: str) -> dict[str, bool]:
+        return {"rstrip": strips and text not in _KEEPS_SPACES}
+
     return [
-        {"id": i, "content": tokens[i], **flags, "special": i in special}
+        {"id": i, "content": tokens[i], **flags, **stripping(tokens[i]), "special": i in special}
         for i in sorted(special | others)
         if tokens[i]
     ]

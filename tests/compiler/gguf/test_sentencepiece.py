@@ -94,6 +94,36 @@ def test_user_defined_tokens_are_found_before_anything_is_joined() -> None:
 
 
 @pytest.mark.parametrize(
+    ("architecture", "expected"),
+    [
+        ("phi3", ["<|user|>  ", "\u2581", "a", "<s>", "\u2581", "\u2581", "a"]),
+        ("llama", ["<|user|>", "\u2581", "\u2581", "\u2581", "a", "<s>", "\u2581", "\u2581", "a"]),
+    ],
+)
+def test_special_tokens_of_phi3_take_the_spaces_after_them(
+    architecture: str, expected: list[str]
+) -> None:
+    pairs = tiny("\u2581", "a", "<|user|>", add_bos_token=False)
+    pairs["token_type"][-1] = CONTROL
+    named = {f"tokenizer.ggml.{key}": value for key, value in pairs.items()}
+    made = tokenizer_files(named | {"general.architecture": architecture}, Path("model.gguf"))
+    ours = Tokenizer.from_str(json.dumps(made["tokenizer.json"]))
+    assert ours.encode("<|user|>  a<s> a").tokens == expected
+
+
+def test_gemma_has_its_own_first_tokens_and_runs_of_spaces() -> None:
+    """No space is put first; runs are tokens of users, spelled with spaces as converters do."""
+    pairs = tiny("\u2581", "a", "  ", "\n\n", "<end_of_turn>", add_space_prefix=False)
+    pairs["tokens"][:3] = ["<pad>", "<eos>", "<bos>"]
+    pairs["token_type"][:3] = CONTROL
+    pairs["token_type"][-3:] = USER_DEFINED
+    pairs |= {"bos_token_id": 2, "eos_token_id": 1, "padding_token_id": 0, "unknown_token_id": ...}
+    made, ours = files(pairs), backend(pairs)
+    assert ours.encode("a  a\n\na").tokens == ["<bos>", "a", "  ", "a", "\n\n", "a"]
+    assert made["generation_config.json"]["eos_token_id"] == [1, len(pairs["tokens"]) - 1]
+
+
+@pytest.mark.parametrize(
     ("pairs", "kind", "said"),
     [
         (tiny("a", "b", "ab", "ba", scores=[-1, -2, -3, -3]), UnsupportedError, "of one score, -3"),

@@ -197,7 +197,7 @@ def test_token_ids_are_those_of_the_folder(
         ("tokenizer.ggml.model", "t5", "'t5'"),
         ("tokenizer.ggml.pre", "default", "'default'"),
         ("tokenizer.ggml.pre", ..., "'default'"),
-        ("tokenizer.ggml.pre", "tekken", "'tekken'"),
+        ("tokenizer.ggml.pre", "viking", "'viking'"),
     ],
 )
 def test_what_is_not_implemented_is_refused_by_name(
@@ -211,9 +211,9 @@ def test_what_is_not_implemented_is_refused_by_name(
     ("architecture", "keys", "said"),
     [
         (
-            "gemma3",
+            "cohere2",
             {"attention.sliding_window": 512, "final_logit_softcapping": 0.0},
-            "sliding windows (attention.sliding_window is 512); norms after attention and MLP; ",
+            "sliding windows (attention.sliding_window is 512); LayerNorm; attention and MLP side ",
         ),
         ("mamba", {"ssm.state_size": 16}, "other kinds of layers (ssm.state_size is 16)."),
         ("qwen3moe", {"expert_count": 128}, "mixtures of experts (expert_count is 128)."),

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, pre_tokenizers
 
+from edgewise_compiler.gguf.byte_level import RULES
 from edgewise_compiler.gguf.tokenizer import tokenizer_files
+from tests.compiler.gguf import make_pre_goldens
+from tests.runtime.text.hashing import WIDTH, packed
+
+PRE = json.loads(make_pre_goldens.GOLDENS.read_text())
 
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 TOKENS = [*BYTES, "<s>", "</s>", "<|im_end|>", "<tool>", "ab", "abc"]
@@ -60,10 +65,60 @@ TEXT = "I'LL pay 1234.5 €!\r\n\r\n  don't\tgo   ½"
                    " don", "'t", "\tgo", "  ", " ", "½"]),
         ("llama-bpe", ["I", "'LL", " pay", " ", "123", "4", ".", "5", " €!\r\n\r\n", " ", " don",
                        "'t", "\tgo", "  ", " ", "½"]),
+        ("refact", ["I", "'", "LL", " pay", " ", "1", "2", "3", "4", ".", "5", " €!", "\r\n\r\n ",
+                    " don", "'t", "\t", "go", "   ", "½"]),
+        ("dbrx", ["I", "'LL", " pay", " ", "123", "4", ".", "5", " €!\r\n\r\n", " ", " don",
+                  "'t", "\tgo", "  ", " ", "½"]),
+        ("tekken", ["I", "'LL", " pay", " ", "1", "2", "3", "4", ".", "5", " €!\r\n\r\n", " ",
+                    " don", "'t", "\tgo", "  ", " ", "½"]),
+        ("gpt-4o", ["I'LL", " pay", " ", "123", "4", ".", "5", " €!\r\n\r\n", " ", " don't",
+                    "\tgo", "  ", " ", "½"]),
     ],
 )  # fmt: skip
 def test_text_is_cut_by_the_named_rules(pre: str, expected: list[str]) -> None:
     assert pieces(pre, TEXT) == expected
+
+
+@pytest.mark.parametrize("pre", PRE)
+def test_ids_are_those_of_llama_cpp_where_it_cuts_as_the_original_does(pre: str) -> None:
+    files = {f"tokenizer.ggml.{key}": value for key, value in make_pre_goldens.metadata(pre).items()}
+    made = tokenizer_files(files, Path("model.gguf"))["tokenizer.json"]
+    ours, golden = Tokenizer.from_str(json.dumps(made)), PRE[pre]
+    cases = [
+        (text, golden[at * WIDTH :][:WIDTH])
+        for at, text in enumerate(make_pre_goldens.texts())
+        if make_pre_goldens.comparable(pre, text)
+    ]
+    assert len(cases) > 40
+    assert [text for text, ids in cases if packed(ours.encode(text).ids) != ids] == []
+
+
+def test_every_way_of_cutting_has_its_ids() -> None:
+    assert PRE.keys() == RULES.keys() - {*make_pre_goldens.ALIKE}
+    assert {str(RULES[name]) for name in PRE} >= {
+        str(rules) for name, rules in RULES.items() if name != "deepseek-r1-qwen"
+    }
+
+
+def test_words_begin_at_capitals_with_their_marks() -> None:
+    text = "helloWorld ÄpfelUnd Кот e\u0301a"
+    expected = ["hello", "World", " Äpfel", "Und", " Кот", " e\u0301a"]
+    assert [pieces(pre, text) for pre in ("tekken", "gpt-4o")] == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("more", "ends"),
+    [
+        (["<end_of_turn>"], ["</s>", "<|im_end|>", "<end_of_turn>"]),
+        (["<|end|>"], ["</s>", "<|im_end|>", "<|end|>"]),
+        (["<|end|>", "<|return|>", "<|call|>"], ["</s>", "<|im_end|>"]),
+    ],
+)
+def test_what_ends_a_turn_does_so_whatever_its_type(more: list[str], ends: list[str]) -> None:
+    tokens = [*TOKENS, *more]
+    files = made(tokens=tokens, token_type=np.array([1] * len(tokens), np.int32))
+    found = files["generation_config.json"]["eos_token_id"]
+    assert [tokens[i] for i in found] == ends
 
 
 def test_merges_apply_in_their_order() -> None:

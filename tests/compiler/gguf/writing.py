@@ -19,23 +19,42 @@ from edgewise_compiler.weights.safetensors import SafetensorsReader
 Floats = NDArray[np.float32]
 
 LAYER = {
-    "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output",
     "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_norm": "attn_k_norm",
-    "post_attention_layernorm": "ffn_norm",
+    "self_attn.qkv_proj": "attn_qkv",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
+    "mlp.gate_up_proj": "ffn_up",
+    "input_layernorm": "attn_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
 }
+NORM = {"gemma2", "gemma3", "olmo2"}
+"""Of these ``post_attention_layernorm`` comes after attention; of others it is before the MLP."""
 TOP = {
     "model.embed_tokens": "token_embd",
     "model.norm": "output_norm",
     "lm_head": "output",
 }
+ARCHITECTURES = {"gemma3_text": "gemma3", "mistral": "llama"}
+"""What llama.cpp calls models whose ``model_type`` is another word."""
+PAIRS = ("llama", "granite", "smollm3", "mistral3")
+"""Those whose rotated pairs lie beside each other."""
+SCALES = {
+    "attention_multiplier": "attention.scale",
+    "embedding_multiplier": "embedding_scale",
+    "residual_multiplier": "residual_scale",
+    "logits_scaling": "logit_scale",
+    "attn_logit_softcapping": "attn_logit_softcapping",
+    "final_logit_softcapping": "final_logit_softcapping",
+    "rope_local_base_freq": "rope.freq_base_swa",
+}
+"""Numbers of config.json and their keys."""
 
 
 def write_gguf(
@@ -45,7 +64,9 @@ def write_gguf(
     kind: str = "F32",
     kinds: Mapping[str, str] = MappingProxyType({}),
     split: int = 0,
+    arch: str = "",
     change: Callable[[GGUFWriter], None] = lambda writer: None,
+    last: Callable[[GGUFWriter], None] = lambda writer: None,
 ) -> Path:
     """Write the checkpoint in ``folder`` to the file ``path``.
 
@@ -53,22 +74,24 @@ def write_gguf(
         kind: the type of its matrices; vectors are always float32.
         kinds: the types of those whose name has a word in it.
         split: at most so many tensors a file, if not 0.
-        change: told the writer before anything is written.
+        arch: the architecture, where it is not the one that llama.cpp gives the model.
+        change: told the writer before any tensor is.
+        last: told it when all of them are.
     """
     config = json.loads((folder / "config.json").read_text())
-    arch = config["model_type"]
+    arch = arch or ARCHITECTURES.get(config["model_type"], config["model_type"])
     writer = GGUFWriter(path, arch, split_max_tensors=split)
     _add_config(writer, config)
     _add_tokenizer(writer, folder, config)
     change(writer)
     with SafetensorsReader(folder) as reader:
         for name in reader.names():
-            values = _stored(name, reader.read(name), config, pairs=arch == "llama")
-            own = next((kinds[part] for part in kinds if part in gguf_name(name)), kind)
-            _add_tensor(writer, gguf_name(name), values, own)
-    if (scaling := config.get("rope_scaling")) and scaling.get("rope_type") == "llama3":
-        divisors = llama3_divisors(scaling, config["rope_theta"], config["head_dim"])
-        _add_tensor(writer, "rope_freqs.weight", divisors, kind)
+            theirs = gguf_name(name, arch)
+            own = next((kinds[part] for part in kinds if part in theirs), kind)
+            _add_tensor(writer, theirs, _stored(name, reader.read(name), config, arch), own)
+    for name, values in _divisors(config).items():
+        _add_tensor(writer, name, values, kind)
+    last(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -76,21 +99,40 @@ def write_gguf(
     return path
 
 
-def gguf_name(name: str) -> str:
+def gguf_name(name: str, arch: str = "llama") -> str:
     """The name that llama.cpp gives a checkpoint's tensor."""
     module, _, kind = name.rpartition(".")
     if module in TOP:
         return f"{TOP[module]}.{kind}"
     _, _, layer, part = module.split(".", 3)
-    return f"blk.{layer}.{LAYER[part]}.{kind}"
+    own = {"post_attention_layernorm": "post_attention_norm" if arch in NORM else "ffn_norm"}
+    return f"blk.{layer}.{(LAYER | own)[part]}.{kind}"
 
 
-def _stored(name: str, values: Floats, config: Mapping[str, Any], *, pairs: bool) -> Floats:
-    """Queries and keys of llama: the rows of a head that turn together lie beside each other."""
-    if not pairs or ("q_proj" not in name and "k_proj" not in name):
+def _stored(name: str, values: Floats, config: Mapping[str, Any], arch: str) -> Floats:
+    """Queries and keys of some: the rows of a head that turn together lie beside each other.
+    Norms of Gemma: one is added."""
+    if arch.startswith("gemma") and name.endswith("norm.weight"):
+        return values + np.float32(1)
+    if arch not in PAIRS or ("q_proj" not in name and "k_proj" not in name):
         return values
     halves = values.reshape(-1, 2, config["head_dim"] // 2, *values.shape[1:])
     return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(values.shape)
+
+
+def _divisors(config: Mapping[str, Any]) -> dict[str, Floats]:
+    """What a converter stores of the rotation in tensors."""
+    scaling = config.get("rope_scaling") or {}
+    kind = scaling.get("rope_type", scaling.get("type"))
+    if kind == "llama3":
+        found = llama3_divisors(scaling, config["rope_theta"], config["head_dim"])
+        return {"rope_freqs.weight": found}
+    if kind == "longrope":
+        return {
+            f"rope_factors_{which}.weight": np.array(scaling[f"{which}_factor"], np.float32)
+            for which in ("long", "short")
+        }
+    return {}
 
 
 def _add_tensor(writer: GGUFWriter, name: str, values: Floats, kind: str) -> None:
@@ -121,7 +163,8 @@ def _add_config(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
     writer.add_key_length(config["head_dim"])
     writer.add_value_length(config["head_dim"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_dimension_count(config["head_dim"])
+    turning = int(config["head_dim"] * config.get("partial_rotary_factor", 1.0))
+    writer.add_rope_dimension_count(turning)
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
     writer.add_rope_freq_base(scaling.get("rope_theta", config.get("rope_theta", 10000.0)))
     kind = scaling.get("rope_type", scaling.get("type"))
@@ -130,6 +173,20 @@ def _add_config(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
         writer.add_rope_scaling_factor(scaling["factor"])
     if kind == "yarn":
         writer.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])
+    if kind == "longrope":
+        original = config["original_max_position_embeddings"]
+        writer.add_rope_scaling_orig_ctx_len(original)
+        stretched = config["max_position_embeddings"] / original
+        factor = math.sqrt(1 + math.log(stretched) / math.log(original))
+        writer.add_rope_scaling_attn_factors(factor)
+    for key, theirs in SCALES.items():
+        if config.get(key) is not None:
+            writer.add_float32(f"{writer.arch}.{theirs}", config[key])
+    if window := config.get("sliding_window"):
+        writer.add_sliding_window(window)
+    if writer.arch == "gemma3" and "layer_types" in config:
+        local = [kind == "sliding_attention" for kind in config["layer_types"]]
+        writer.add_sliding_window_pattern(local)
 
 
 def _add_tokenizer(writer: GGUFWriter, folder: Path, config: Mapping[str, Any]) -> None:

@@ -1,0 +1,109 @@
+"""What files of each architecture say beside what all of them do, in the words of config.json.
+
+What llama.cpp has in its code and no key says (src/models/*.cpp) stands here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgewise_compiler.gguf.keys import Keys
+
+Config = Mapping[str, Any]
+"""What was read of any architecture: :func:`~.architecture.read_config`."""
+
+_GELU = {"hidden_activation": "gelu_pytorch_tanh"}
+_LOCAL_BASE = 10000.0
+"""Of the rotation of Gemma 3's layers with a window, where a file does not name another."""
+
+_LARGEST = {"gemma2": 46, "gemma3": 62}
+"""Layers of the model whose scores are scaled by hidden_size / heads, not by the width of heads."""
+
+
+def llama(keys: Keys, config: Config) -> dict[str, Any]:
+    """Llama, and what else has its shape: Mistral, where there is a window."""
+    if window := keys.integer("attention.sliding_window", default=0):
+        return {"architectures": ["MistralForCausalLM"], "sliding_window": window}
+    return {}
+
+
+def mistral3(keys: Keys, config: Config) -> dict[str, Any]:
+    """Mistral without a window; yarn's scale of cosines may be another one."""
+    more: dict[str, Any] = {"sliding_window": None}
+    weight = keys.number("rope.scaling.yarn_log_multiplier", default=0.0)
+    if weight and config["rope_scaling"]:
+        mscale = {"mscale": 1.0, "mscale_all_dim": weight}
+        more["rope_scaling"] = {**config["rope_scaling"], **mscale}
+    return more
+
+
+def gemma2(keys: Keys, config: Config) -> dict[str, Any]:
+    """Every second layer has a window; the caps are 50 and 30 unless a file says otherwise."""
+    caps = {
+        "attn_logit_softcapping": keys.number("attn_logit_softcapping", default=50.0),
+        "final_logit_softcapping": keys.number("final_logit_softcapping", default=30.0),
+    }
+    return {
+        **_GELU,
+        **{key: cap or None for key, cap in caps.items()},
+        "sliding_window": keys.integer("attention.sliding_window", default=4096) or None,
+        "layer_types": keys.windows(config["num_hidden_layers"], 2),
+        "query_pre_attn_scalar": _scale(keys, config),
+    }
+
+
+def gemma3(keys: Keys, config: Config) -> dict[str, Any]:
+    """Of six layers five have a window; these turn by another base, and are not stretched."""
+    layers = config["num_hidden_layers"]
+    window = keys.integer("attention.sliding_window", default=0)
+    kinds = keys.windows(layers, 6) if window else ["full_attention"] * layers
+    return {
+        **_GELU,
+        "final_logit_softcapping": keys.number("final_logit_softcapping", default=0.0) or None,
+        "sliding_window": window or None,
+        "layer_types": kinds,
+        "rope_local_base_freq": keys.number("rope.freq_base_swa", default=_LOCAL_BASE),
+        "query_pre_attn_scalar": _scale(keys, config),
+    }
+
+
+def _scale(keys: Keys, config: Config) -> float:
+    """``query_pre_attn_scalar``, which no file has."""
+    if config["num_hidden_layers"] == _LARGEST[keys.name]:
+        return float(config["hidden_size"] // max(1, config["num_attention_heads"]))
+    return float(config["head_dim"])
+
+
+def granite(keys: Keys, config: Config) -> dict[str, Any]:
+    """Its four factors; none of them stands for 1, and of the scores for what others have."""
+    usual = 1 / max(1, config["head_dim"]) ** 0.5
+    return {
+        "attention_multiplier": keys.number("attention.scale", default=0.0) or usual,
+        "embedding_multiplier": keys.number("embedding_scale", default=0.0) or 1.0,
+        "residual_multiplier": keys.number("residual_scale", default=0.0) or 1.0,
+        "logits_scaling": keys.number("logit_scale", default=0.0) or 1.0,
+    }
+
+
+def olmo2(keys: Keys, config: Config) -> dict[str, Any]:
+    """OLMo 2, or OLMo 3, which has windows in three layers of four."""
+    window = keys.integer("attention.sliding_window", default=0)
+    if not window:
+        return {}
+    return {
+        "architectures": ["Olmo3ForCausalLM"],
+        "sliding_window": window,
+        "layer_types": keys.windows(config["num_hidden_layers"], 4),
+    }
+
+
+def phi3(keys: Keys, config: Config) -> dict[str, Any]:
+    """A window of 0 is none. config.json has the original context beside the rotation."""
+    original = keys.integer(
+        "rope.scaling.original_context_length", default=config["max_position_embeddings"]
+    )
+    return {
+        "sliding_window": keys.integer("attention.sliding_window", default=0) or None,
+        "original_max_position_embeddings": original,
+    }

@@ -1,0 +1,187 @@
+"""A GGUF file's tensors as a checkpoint has them: their names, the order of rows, what is added."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from edgewise_compiler.gguf.architecture import LONG, ROPE_DIVISORS, SHORT
+from edgewise_compiler.gguf.blocks import Floats
+from edgewise_compiler.gguf.codes import HELD, Unpack
+from edgewise_compiler.gguf.known import Architecture, find_architecture
+from edgewise_compiler.gguf.reader import GgufReader
+from edgewise_compiler.quantize.codes import CodedRows, Holders
+from edgewise_compiler.weights.files import Bytes, check_rows, damaged
+from edgewise_runtime.errors import CheckpointError
+from edgewise_runtime.format.reading import shorten
+
+_LAYER = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+_ROTATED = ("attn_q", "attn_k")
+_FUSED = "attn_qkv"
+"""Queries, keys and values below each other, which a converter may write of any architecture."""
+
+_NAME = re.compile(r"(?:blk\.(0|[1-9]\d{0,3})\.)?([a-z_]+)\.(weight|bias)")
+
+_Rows = TypeVar("_Rows", Floats, CodedRows)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Rows of a tensor of the file.
+
+    Attributes:
+        name: of the tensor.
+        head_dim: where the rows of each head have another order there.
+        less: taken off every element.
+        first, rows: of its rows, from which on and how many; None for all.
+    """
+
+    name: str
+    head_dim: int | None = None
+    less: float = 0.0
+    first: int = 0
+    rows: int | None = None
+
+
+class CheckpointTensors:
+    """A GGUF file under the names, and with the order of rows, of a Hugging Face checkpoint.
+
+    Implements :class:`~..weights.base.WeightReader`; closing it closes the file.
+    """
+
+    def __init__(self, reader: GgufReader, config: Mapping[str, Any]) -> None:
+        _, architecture = find_architecture(reader)
+        self._reader = reader
+        # The divisors are in the configuration; with another kind of scaling they are too many.
+        longrope = (config["rope_scaling"] or {}).get("rope_type") == "longrope"
+        used = {LONG, SHORT} if LONG in reader.names() else {ROPE_DIVISORS}
+        names = [name for name in reader.names() if not (longrope and name in used)]
+        found = [source for name in names for source in _sources(name, architecture, config)]
+        self._sources = dict(found)
+        if len(self._sources) != len(found):
+            raise damaged(reader.path, "two of its tensors are the same one of a checkpoint")
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._sources)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        source = self._find(name)
+        rows, *others = self._reader.shape(source.name)
+        # Fewer than there should be are refused with the shape; so is what follows the last ones.
+        left = max(0, rows - source.first)
+        return (left if source.rows is None else min(left, source.rows), *others)
+
+    def dtype(self, name: str) -> str:
+        return self._reader.dtype(self._find(name).name)
+
+    def size(self, name: str) -> int:
+        source = self._find(name)
+        rows, *_ = self._reader.shape(source.name)
+        return self._reader.size(source.name) * self.shape(name)[0] // max(1, rows)
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
+        stop = check_rows(name, start, stop, self.shape(name)[0])
+        values = self._ordered(self._reader.read, name, start, stop)
+        less = self._find(name).less
+        return values - np.float32(less) if less else values
+
+    def stored(self, name: str) -> Iterator[Bytes]:
+        source = self._find(name)
+        yield from self._reader.stored(source.name)
+        if source.first or source.rows is not None:
+            yield np.frombuffer(f"{source.first} {source.rows}".encode(), np.uint8)
+
+    def held(self) -> dict[str, Holders]:
+        """The schemes that hold each quantized matrix, by name."""
+        found: dict[str, Holders] = {}
+        for name in self.names():
+            if len(self.shape(name)) == 2 and (unpackers := HELD.get(self.dtype(name))):
+                found[name] = {
+                    scheme: None if unpack is None else partial(self._codes, name, unpack)
+                    for scheme, unpack in unpackers.items()
+                }
+        return found
+
+    def _codes(self, name: str, unpack: Unpack, start: int, stop: int) -> CodedRows:
+        return self._ordered(partial(self._reader.codes, unpack), name, start, stop)
+
+    def _ordered(
+        self, read: Callable[[str, int, int], _Rows], name: str, start: int, stop: int
+    ) -> _Rows:
+        """Rows of a tensor, in a checkpoint's order, of what reads them in the file's."""
+        source, rows = self._find(name), self.shape(name)[0]
+        dim, before = source.head_dim, source.first
+        # Rows that make no whole heads are refused with the shape, before anything uses them.
+        if not dim or dim % 2 or rows % dim or start == stop:
+            return read(source.name, before + start, before + stop)
+        wanted = np.arange(start, stop)
+        head, half, pair = wanted // dim, wanted % dim // (dim // 2), wanted % (dim // 2)
+        theirs = head * dim + 2 * pair + half
+        # Whole heads: at most two of them more than was asked for.
+        first, last = int(head[0]) * dim, (int(head[-1]) + 1) * dim
+        found: _Rows = read(source.name, before + first, before + last)[theirs - first]
+        return found
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _find(self, name: str) -> _Source:
+        if name not in self._sources:
+            raise CheckpointError(
+                f"{self._reader.path.name} has no tensor for {shorten(name)}.",
+                remedy="Download the whole model, or convert it again.",
+                code="checkpoint.weights",
+            )
+        return self._sources[name]
+
+
+def _sources(
+    name: str, architecture: Architecture, config: Mapping[str, Any]
+) -> Iterator[tuple[str, _Source]]:
+    """What a tensor is called in a checkpoint; a name nothing is known of stays as it is."""
+    parts = _NAME.fullmatch(name)
+    if parts is None:
+        yield name, _Source(name)
+        return
+    layer, module, kind = parts.groups()
+    table, prefix = _TOP, ""
+    if layer is not None:
+        table = {**_LAYER, **architecture.norms, **architecture.others}
+        prefix = f"model.layers.{int(layer)}."
+    head_dim = config["head_dim"] if architecture.pairs else None
+    if layer is not None and module == _FUSED and module not in table:
+        first, dim = 0, config["head_dim"]
+        counts = (config["num_attention_heads"], *[config["num_key_value_heads"]] * 2)
+        for part, heads in zip(("attn_q", "attn_k", "attn_v"), counts, strict=True):
+            # The last part takes all that is left: more than it has rows is refused there.
+            rows = None if part == "attn_v" else heads * dim
+            order = head_dim if part in _ROTATED else None
+            ours = f"{prefix}{table[part]}.{kind}"
+            yield ours, _Source(name, order, first=first, rows=rows)
+            first += heads * dim
+        return
+    less = 1.0 if architecture.more and module.endswith("norm") and kind == "weight" else 0.0
+    ours = f"{prefix}{table[module]}.{kind}" if module in table else name
+    yield ours, _Source(name, head_dim if module in _ROTATED else None, less)

@@ -1,0 +1,59 @@
+"""A tiny model of every architecture in GGUF files, such as llama.cpp loads them, too.
+
+They are the cases of tests/parity but for what no file says: llama.cpp divides the width by the
+heads where a family has no width of heads of its own, scales the scores of Gemma by it, and has
+every fourth layer of SmolLM3 stand still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.parity.make_checkpoints import CASES, Case, make_weights, write_case, write_weights
+
+
+def _like(case: str, **config: Any) -> Case:
+    found = CASES[case]
+    kept = {key: value for key, value in {**found.config, **config}.items() if value is not ...}
+    return replace(found, config=kept, dtype="F32")
+
+
+TINY: dict[str, Case] = {
+    "llama": _like("llama-gqa2-tied-linear", hidden_size=128),
+    "mistral": _like("mistral-gqa2", hidden_size=128),
+    "mistral-window": _like("mistral-window", hidden_size=128),
+    "qwen2": _like("qwen2-gqa2-tied", hidden_size=128),
+    "qwen3": _like("qwen3-gqa2-tied", hidden_size=128),
+    "gemma2": _like(
+        "gemma2-window", hidden_size=128, query_pre_attn_scalar=32, tie_word_embeddings=True
+    ),
+    "gemma3": _like("gemma3-window", hidden_size=128, num_hidden_layers=3, layer_types=[
+        "sliding_attention", "full_attention", "sliding_attention",
+    ]),
+    "granite": _like("granite-gqa2", hidden_size=128),
+    "olmo2": _like("olmo2-gqa2", hidden_size=128),
+    "phi3": _like("phi3-gqa2-longrope", hidden_size=128),
+    "smollm3": _like("smollm3-gqa2-tied", hidden_size=128, num_hidden_layers=4, no_rope_layers=...),
+}  # fmt: skip
+"""By architecture; two of llama's are Mistral's."""
+
+OTHERWISE = ("mistral-window",)
+"""What llama.cpp computes otherwise than the model's makers: it leaves windows of Mistral out."""
+
+SMALLER = {"qwen2": 0.5, "gemma2": 0.125}
+"""Factors on tables of tokens that are the head, too: with larger ones an answer repeats a token."""
+
+
+def write_tiny(name: str, target: Path, case: Case | None = None) -> Path:
+    """Write a model into the new folder ``target``, or another ``case`` of it, and return that."""
+    case = case or TINY[name]
+    write_case(case, target)
+    if name in SMALLER:
+        weights = make_weights(case)
+        weights["model.embed_tokens.weight"] *= np.float32(SMALLER[name])
+        write_weights(target, weights, case.dtype, case.shards)
+    return target
