@@ -93,12 +93,6 @@ def open_tokenizer(raw: bytes, where: str) -> OpenedTokenizer:
 def _opened(text: str, where: str) -> OpenedTokenizer:
     found = _parse(text)
     rules = check_rules(found)
-    if found["model"].get("continuing_subword_prefix"):
-        raise UnsupportedError(
-            f"The tokenizer in {where} marks continued words with a prefix.",
-            remedy="Byte-level and SentencePiece-style tokenizers can be used.",
-            code="unsupported.tokenizer",
-        )
     backend = _built(found if rules.linear else {**found, **dict.fromkeys(_WITHOUT)})
     tokens = found.get("added_tokens") or ()
     check_ids(backend, {token["content"] for token in tokens})
@@ -130,6 +124,10 @@ def _built(found: dict[str, Any]) -> Backend:
     rest = {**found, "added_tokens": [], "model": {**model, "vocab": {}, "merges": []}}
     backend = Backend.from_str(json.dumps(rest))
     merges = [tuple(m.split(" ") if isinstance(m, str) else m) for m in model["merges"]]
+    prefix = model.get("continuing_subword_prefix") or ""
+    for merge in merges if prefix else ():
+        if len(merge) != 2 or not str(merge[1]).startswith(prefix):
+            raise ValueError(f"it joins {shorten(merge)}, which does not go on with {prefix!r}")
     options = {name: model[name] for name in _BPE_OPTIONS if model.get(name) is not None}
     backend.model = BPE(model["vocab"], merges, **options)
     tokens = found.get("added_tokens") or ()
