@@ -8,6 +8,7 @@
 
 import { EdgewiseError, shorten } from "../errors.ts";
 import { isObject } from "./json.ts";
+import { CHARACTER_OF } from "./tokenizing/bytes.ts";
 
 /** One step of a decoder. */
 interface Step {
@@ -77,17 +78,10 @@ export function checkedId(id: number): number {
   );
 }
 
-/** GPT-2's alphabet of bytes: printable ones stand for themselves, the rest from U+0100 on. */
-export const BYTE_OF: ReadonlyMap<string, number> = (() => {
-  const table = new Map<string, number>();
-  let next = 256;
-  for (let byte = 0; byte < 256; byte++) {
-    const printable =
-      (byte >= 0x21 && byte < 0x7f) || (byte >= 0xa1 && byte < 0x100 && byte !== 0xad);
-    table.set(String.fromCharCode(printable ? byte : next++), byte);
-  }
-  return table;
-})();
+/** Bytes by their characters in GPT-2's alphabet. */
+export const BYTE_OF: ReadonlyMap<string, number> = new Map(
+  CHARACTER_OF.map((character, byte) => [character, byte]),
+);
 
 function byteLevel(): Step {
   const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -181,9 +175,62 @@ function stripping(content: string, start: number, stop: number): Step {
   };
 }
 
+/** Rewrites every token, the last one in another way: each is certain when another one follows. */
+function lasting(rest: (token: string) => string, last: (token: string) => string): Step {
+  let held: string | null = null;
+  return {
+    fused: false,
+    push(token) {
+      const certain = held === null ? [] : [rest(held)];
+      held = token;
+      return certain;
+    },
+    finish() {
+      const certain = held === null ? [] : [last(held)];
+      held = null;
+      return certain;
+    },
+  };
+}
+
+/** What a WordPiece decoder leaves out around English punctuation, in its order. */
+const CLEANED: readonly (readonly [string, string])[] = [
+  [" .", "."],
+  [" ?", "?"],
+  [" !", "!"],
+  [" ,", ","],
+  [" ' ", "'"],
+  [" n't", "n't"],
+  [" 'm", "'m"],
+  [" do not", " don't"],
+  [" 's", "'s"],
+  [" 've", "'ve"],
+  [" 're", "'re"],
+];
+
+/**
+ * What a WordPiece decoder makes of a token.
+ *
+ * @param first whether a text begins with it: else it is what continues a word, or a word of its own.
+ */
+export function wordPiece(spec: Spec, token: string, first: boolean): string {
+  const { prefix, cleanup } = spec;
+  if (typeof prefix !== "string") return refuse(spec);
+  const continued = token.startsWith(prefix);
+  const written = first ? token : continued ? token.slice(prefix.length) : ` ${token}`;
+  if (cleanup === false) return written;
+  return CLEANED.reduce((text, [found, put]) => text.replaceAll(found, put), written);
+}
+
 const same = (token: string): string => token;
 
 const STEPS: Readonly<Record<string, (spec: Spec, fused: boolean) => Step>> = {
+  BPEDecoder: (spec, fused) => {
+    const { suffix } = spec;
+    if (fused || typeof suffix !== "string" || !suffix) return refuse(spec);
+    const replaced = (by: string) => (token: string) => token.replaceAll(suffix, by);
+    return lasting(replaced(" "), replaced(""));
+  },
   ByteFallback: (spec, fused) => (fused ? refuse(spec) : byteFallback()),
   ByteLevel: (spec, fused) => (fused ? refuse(spec) : byteLevel()),
   Fuse: () => mapping(same, same, true),
@@ -210,6 +257,11 @@ const STEPS: Readonly<Record<string, (spec: Spec, fused: boolean) => Step>> = {
     const alone = (token: string) => stripping(content, Number(start), Number(stop)).push(token);
     const rewrite = (token: string) => alone(token).join("");
     return mapping(rewrite, rewrite, false);
+  },
+  WordPiece: (spec, fused) => {
+    if (fused || typeof spec.prefix !== "string") return refuse(spec);
+    const rewrite = (first: boolean) => (token: string) => wordPiece(spec, token, first);
+    return mapping(rewrite(false), rewrite(true), false);
   },
 };
 
@@ -252,6 +304,6 @@ function refuse(spec: unknown): never {
   throw new EdgewiseError(
     "unsupported.decoder",
     `The tokenizer's decoder step ${shorten(spec)} cannot be streamed.`,
-    "Byte-level and SentencePiece-style decoders can (Llama, Qwen, Mistral, Gemma).",
+    "Byte-level, SentencePiece-style and WordPiece decoders can (Llama, Qwen, Mistral, Gemma, BERT).",
   );
 }

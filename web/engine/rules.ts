@@ -8,6 +8,7 @@
 
 import { shorten } from "../errors.ts";
 import { isObject, type JsonObject } from "./json.ts";
+import { CHARACTER_OF } from "./tokenizing/bytes.ts";
 
 /** Exclusive bound of token ids: sixty times the largest vocabulary that has been published. */
 export const MAX_ID = 2 ** 24;
@@ -22,6 +23,10 @@ const MAX_PIECES = 64;
 const MAX_STRIPPED = 64;
 const MAX_ADDED = 2 ** 16;
 const MAX_WORD = 2 ** 14;
+/** Characters of a word that WordPiece cuts, which takes the square of them: 100 in published ones. */
+const MAX_CUT_WORD = 256;
+/** Characters of a unigram model's token: at each place of a text all that begin there are tried. */
+const MAX_PIECE = 256;
 /** Characters that Unicode composes into one, at most. */
 const COMPOSED = 4;
 
@@ -133,9 +138,9 @@ export function checkRules(tokenizer: JsonObject, vocabulary: Vocabulary): Rules
     const growth = product(effects.map((each) => each.growth));
     if (growth > MAX_GROWTH) throw wrong("its steps can make text so many times as long", growth);
   }
-  checkModel(objectOf(tokenizer.model, "model"));
   let longest = 0;
   for (const token of vocabulary.keys()) longest = Math.max(longest, token.length);
+  checkModel(objectOf(tokenizer.model, "model"), longest);
   const shrinks = encoding.map((each) => each.shrink);
   const known = shrinks.filter((shrink) => shrink !== null);
   const told = longest > 0 && known.length === shrinks.length && knowsAll(tokenizer, vocabulary);
@@ -246,7 +251,7 @@ function checkAdded(tokens: unknown): void {
   }
 }
 
-function checkModel(model: JsonObject): void {
+function checkModel(model: JsonObject, longest: number): void {
   for (const name of ["fuse_unk", "byte_fallback", "ignore_merges"]) {
     const flag = model[name];
     if (!isMissing(flag) && typeof flag !== "boolean") throw wrong(`its ${name} is no truth`, flag);
@@ -255,8 +260,12 @@ function checkModel(model: JsonObject): void {
     objectOf(model.vocab, "vocab");
     listOf(model.merges, "merges");
   }
+  if (Array.isArray(model.vocab) && longest > MAX_PIECE) {
+    throw wrong("its unigram model has a token of so many characters", longest);
+  }
   const { max_input_chars_per_word: word = 0 } = model;
-  if (!isWhole(word) || word > MAX_WORD) throw wrong("it takes words of so many characters", word);
+  const most = model.type === "WordPiece" ? MAX_CUT_WORD : MAX_WORD;
+  if (!isWhole(word) || word > most) throw wrong("it takes words of so many characters", word);
   for (const name of ["unk_token", "continuing_subword_prefix", "end_of_word_suffix"]) {
     if (!isMissing(model[name])) textOf(model, name);
   }
@@ -264,7 +273,11 @@ function checkModel(model: JsonObject): void {
 
 /** Whether there is a token for each byte that texts have: then no character is left out. */
 function knowsAll({ model, normalizer, pre_tokenizer }: JsonObject, tokens: Vocabulary): boolean {
-  if (objectOf(model, "model").byte_fallback === true) {
+  const spec = objectOf(model, "model");
+  // Words that other models do not know are one token however long they are.
+  const marked = spec.continuing_subword_prefix || spec.end_of_word_suffix;
+  if (!["BPE", "Unigram"].includes(String(spec.type)) || marked) return false;
+  if (spec.byte_fallback === true) {
     return WRITTEN.every((byte) => tokens.has(fallback(byte)) || tokens.has(ascii(byte)));
   }
   const steps = [normalizer, pre_tokenizer].flatMap((component) => {
@@ -272,7 +285,7 @@ function knowsAll({ model, normalizer, pre_tokenizer }: JsonObject, tokens: Voca
     return [step, step.normalizers, step.pretokenizers].flat();
   });
   const spells = steps.some((step) => isObject(step) && step.type === "ByteLevel");
-  return spells && WRITTEN.every((byte) => tokens.has(SPELLED[byte] ?? ""));
+  return spells && WRITTEN.every((byte) => tokens.has(CHARACTER_OF[byte] ?? ""));
 }
 
 /** Bytes of texts: without control characters and planes that Unicode has nothing in. */
@@ -283,15 +296,6 @@ const WRITTEN = Array.from({ length: 256 }, (_, byte) => byte).filter(
     (byte >= 0x80 && byte < 0xc0) ||
     (byte >= 0xc2 && byte <= 0xf0),
 );
-/** GPT-2's alphabet: printable bytes stand for themselves, the others from U+0100 on. */
-const SPELLED: readonly string[] = (() => {
-  let next = 256;
-  return Array.from({ length: 256 }, (_, byte) => {
-    const printable = (byte >= 0x21 && byte < 0x7f) || (byte >= 0xa1 && byte !== 0xad);
-    return String.fromCharCode(printable ? byte : next++);
-  });
-})();
-
 const fallback = (byte: number) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
 const ascii = (byte: number) => (byte < 0x80 ? String.fromCharCode(byte) : "");
 const product = (factors: readonly number[]) => factors.reduce((a, b) => a * b, 1);

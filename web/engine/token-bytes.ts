@@ -1,7 +1,7 @@
 /** The bytes of each token in a text, by which a grammar tells which tokens may come. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
-import { BYTE_OF, BYTE_TOKEN, flatDecoder } from "./detokenize.ts";
+import { BYTE_OF, BYTE_TOKEN, flatDecoder, wordPiece } from "./detokenize.ts";
 
 type Spec = Readonly<Record<string, unknown>>;
 /** A token, or the bytes that it has turned out to be. */
@@ -48,6 +48,8 @@ function stepOf(spec: Spec): (token: string) => Spelling {
       // What takes spaces off a text's start takes them off its first token.
       if (content !== " " || stop !== 0 || Number(start) > 1) throw refused(spec);
       return (token) => token;
+    case "WordPiece":
+      return (token) => wordPiece(spec, token, false);
     default:
       throw refused(spec);
   }

@@ -1,16 +1,11 @@
 /** Token ids of text, by the rules of a checkpoint's own tokenizer.json. */
 
-import {
-  Tokenizer as Backend,
-  ByteLevelPreTokenizer,
-  DigitsPreTokenizer,
-  SequencePreTokenizer,
-} from "@huggingface/tokenizers";
 import { EdgewiseError, shorten } from "../errors.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
 import { checkRules, MAX_ID, type Rules, type Vocabulary } from "./rules.ts";
 import { bytesOfTokens } from "./token-bytes.ts";
+import { Pipeline } from "./tokenizing/pipeline.ts";
 import { type AddedToken, merged, registerTokens } from "./tokens.ts";
 
 const MAX_TOKENIZER_BYTES = 64 << 20;
@@ -38,34 +33,37 @@ export class Tokenizer {
   readonly specialTokens: ReadonlyMap<string, string>;
   /** The tokens that are looked for before anything else is done with a text. */
   readonly addedTokens: readonly AddedToken[];
-  private readonly backend: Backend;
+  private readonly pipeline: Pipeline;
+  private readonly ids: ReadonlyMap<string, number>;
+  private readonly tokens: Map<number, string>;
   private readonly special: ReadonlySet<string>;
   private readonly decoder: unknown;
   private readonly rules: Rules;
 
   private constructor(json: JsonObject, config: JsonObject) {
-    const vocabulary = vocabularyOf(json.model);
+    const entries = entriesOf(json.model);
+    // Of two ids of one token texts get the last; both are read.
+    const vocabulary: Vocabulary = new Map(entries);
     const rules = checkRules(json, vocabulary);
-    const { added, special, named } = registerTokens(vocabulary, json.added_tokens, config);
-    // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
+    const { added, special, named } = registerTokens(
+      { ids: vocabulary, size: entries.length },
+      json.added_tokens,
+      config,
+    );
     this.addedTokens = [...added.values()];
-    const complete = { ...ABSENT, ...json, added_tokens: this.addedTokens };
-    this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
-    correctClasses(this.backend.pre_tokenizer);
+    this.pipeline = new Pipeline(json, vocabulary, this.addedTokens);
+    this.ids = new Map([
+      ...vocabulary,
+      ...this.addedTokens.map(({ content, id }) => [content, id] as const),
+    ]);
+    this.tokens = new Map(entries.map(([token, id]) => [id, token]));
+    for (const token of this.addedTokens) this.tokens.set(token.id, this.pipeline.written(token));
     this.special = special;
-    const word = this.addedTokens.find((token) => token.single_word);
-    if (word) {
-      throw new EdgewiseError(
-        "unsupported.tokenizer",
-        `The token ${shorten(word.content)} is one where it is a word of its own: that is not seen.`,
-        "Declare it without single_word, or run the model from Python.",
-      );
-    }
     this.specialTokens = named;
     this.rules = withTokens(rules, this.addedTokens);
     this.decoder = json.decoder;
     // Some contradictions only show when it is used.
-    this.stream().push(this.backend.encode("a").ids);
+    this.stream().push(this.pipeline.encode("a", true));
   }
 
   /**
@@ -89,13 +87,6 @@ export class Tokenizer {
     const given = parsed("tokenizer_config.json", tokenizerConfig);
     const older = "added_tokens_decoder" in given ? null : specialTokensMap;
     const config = merged(given, parsed("special_tokens_map.json", older));
-    if (isObject(json.model) && json.model.continuing_subword_prefix) {
-      throw new EdgewiseError(
-        "unsupported.tokenizer",
-        "The tokenizer in tokenizer.json marks continued words with a prefix.",
-        "Byte-level and SentencePiece-style tokenizers can be used.",
-      );
-    }
     return read("tokenizer.json", () => new Tokenizer(json, config));
   }
 
@@ -118,8 +109,7 @@ export class Tokenizer {
     }
     if (text === "" && !addSpecialTokens) return [];
     try {
-      const { ids } = this.backend.encode(text, { add_special_tokens: addSpecialTokens });
-      return ids.map(checkedId);
+      return this.pipeline.encode(text, addSpecialTokens).map(checkedId);
     } catch (cause) {
       throw EdgewiseError.from(
         cause,
@@ -161,7 +151,7 @@ export class Tokenizer {
    * @param marks texts that are to be seen: special tokens that one of them has in it are not skipped.
    */
   stream(skipSpecialTokens = true, marks: readonly string[] = []): Detokenizer {
-    const tokenOf = (id: number) => this.backend.id_to_token(id);
+    const tokenOf = (id: number) => this.tokens.get(id);
     const skipped = skipSpecialTokens ? this.hidden(marks) : NO_SPECIALS;
     return new Detokenizer({ tokenOf, decoder: this.decoder }, skipped);
   }
@@ -181,7 +171,7 @@ export class Tokenizer {
     const bytesOf = bytesOfTokens(this.decoder);
     const hidden = this.hidden(marks);
     return Array.from({ length: size }, (_, id) => {
-      const token = without.has(id) ? undefined : this.backend.id_to_token(id);
+      const token = without.has(id) ? undefined : this.tokens.get(id);
       return token === undefined || hidden.has(token) ? null : bytesOf(token);
     });
   }
@@ -196,7 +186,7 @@ export class Tokenizer {
       if (!(error instanceof EdgewiseError)) throw error;
     }
     return (id) => {
-      const token = this.backend.id_to_token(id);
+      const token = this.tokens.get(id);
       return token === undefined ? new Uint8Array() : bytesOf(token);
     };
   }
@@ -208,7 +198,7 @@ export class Tokenizer {
 
   /** Whether some added tokens are looked for in normalized text. */
   get normalizesAdded(): boolean {
-    return this.backend.normalizer !== null && this.addedTokens.some((token) => token.normalized);
+    return this.pipeline.normalizer !== null && this.addedTokens.some((token) => token.normalized);
   }
 
   /**
@@ -218,15 +208,7 @@ export class Tokenizer {
    */
   encodePlainly(text: string): number[] {
     this.checkLength(text);
-    const { normalizer, pre_tokenizer, model } = this.backend;
-    return read("tokenizer.json", () => {
-      const normal = normalizer ? normalizer(text) : text;
-      const parts = pre_tokenizer ? pre_tokenizer(normal, { section_index: 0 }) : [normal];
-      const tokens: readonly string[] = model ? model(parts) : [];
-      return tokens.map((token) =>
-        checkedId(model?.tokens_to_ids.get(token) ?? model?.unk_token_id ?? -1),
-      );
-    });
+    return read("tokenizer.json", () => this.pipeline.encodePlainly(text).map(checkedId));
   }
 
   /** Refuse a text that rules could make too large. */
@@ -242,7 +224,7 @@ export class Tokenizer {
 
   /** The id of one exact token. */
   idOf(token: string): number | undefined {
-    return this.backend.token_to_id(token);
+    return this.ids.get(token);
   }
 }
 
@@ -284,45 +266,19 @@ function checkValues(json: Uint8Array): void {
   }
 }
 
-/** Parts that a tokenizer.json may leave out. */
-const ABSENT = { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null };
-
-/** What Unicode calls white space, as Python's tokenizers do; JavaScript's \s is another set. */
-const SPACE = "\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
-/** How a byte-level pre-tokenizer without a pattern of its own splits. */
-const WORDS = new RegExp(
-  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+" +
-    `| ?[^${SPACE}\\p{L}\\p{N}]+|[${SPACE}]+(?![^${SPACE}])|[${SPACE}]+`,
-  "gu",
-);
-
-/** Digits, as Python's tokenizers do: numerals of every script, and what JavaScript's \\d leaves out. */
-const DIGITS = /[^\p{N}]+|\p{N}/gu;
-const NUMBERS = /[^\p{N}]+|\p{N}+/gu;
-
-function correctClasses(step: unknown): void {
-  if (step instanceof ByteLevelPreTokenizer) step.pattern = WORDS;
-  if (step instanceof DigitsPreTokenizer) {
-    step.pattern = step.config.individual_digits ? DIGITS : NUMBERS;
-  }
-  if (step instanceof SequencePreTokenizer) step.tokenizers.forEach(correctClasses);
-}
-
-/** Token to id, of the models that state one; lists of pairs have their ids by their order. */
-function vocabularyOf(model: unknown): Vocabulary {
+/** Every token and its id, of the models that state one; lists of pairs have their ids by their order. */
+function entriesOf(model: unknown): readonly (readonly [string, number])[] {
   const vocab = isObject(model) ? model.vocab : undefined;
   if (!Array.isArray(vocab) && !isObject(vocab)) throw new TypeError("it has no vocabulary");
   const entries: [string, unknown][] = Array.isArray(vocab)
     ? vocab.map((item: unknown, id) => [String(Array.isArray(item) ? item[0] : item), id])
     : Object.entries(vocab);
-  return new Map(
-    entries.map(([token, id]) => {
-      if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= MAX_ID) {
-        throw new TypeError(`the token ${shorten(token)} has the id ${shorten(id)}`);
-      }
-      return [token, id];
-    }),
-  );
+  return entries.map(([token, id]) => {
+    if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= MAX_ID) {
+      throw new TypeError(`the token ${shorten(token)} has the id ${shorten(id)}`);
+    }
+    return [token, id];
+  });
 }
 
 function read<T>(file: string, body: () => T): T {

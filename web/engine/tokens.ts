@@ -55,13 +55,13 @@ export function merged(config: JsonObject, older: JsonObject): JsonObject {
 }
 
 /**
- * @param vocabulary token to id, without added tokens.
+ * @param vocabulary token to id, without added tokens, and how many ids there are.
  * @param listed `added_tokens` of tokenizer.json.
  * @param config tokenizer_config.json, see `merged`.
  * @throws TypeError, in words, for what does not describe a token.
  */
 export function registerTokens(
-  vocabulary: ReadonlyMap<string, number>,
+  vocabulary: { readonly ids: ReadonlyMap<string, number>; readonly size: number },
   listed: unknown,
   config: JsonObject,
 ): Registered {
@@ -75,7 +75,7 @@ export function registerTokens(
   };
   const add = (flags: Flags) => {
     if (flags.content === "") return;
-    const known = added.get(flags.content)?.id ?? vocabulary.get(flags.content);
+    const known = added.get(flags.content)?.id ?? vocabulary.ids.get(flags.content);
     keep(flags, known ?? Math.max(highest + 1, vocabulary.size));
   };
   for (const item of Array.isArray(listed) ? listed : []) {

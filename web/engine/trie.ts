@@ -41,7 +41,7 @@ export function withTokens(text: string, words: Trie, replaced: (word: string) =
 }
 
 /** Where the longest word ends that begins at a place; that place where none does. */
-function longest(text: string, at: number, words: Trie): number {
+export function longest(text: string, at: number, words: Trie): number {
   let [end, node] = [at, words.next.get(text.charCodeAt(at))];
   for (let i = at + 1; node; i++) {
     if (node.end) end = i;

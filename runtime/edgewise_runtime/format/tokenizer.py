@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ _MAX_TEXT = 4 << 20
 """Bytes of one text: eight times the longest table of characters that has been published."""
 _MAX_ESCAPED = 1 << 18
 """Quotes inside texts: some vocabularies have thousands."""
+_SMALL = 16 << 20
+_MAX_BYTES_A_VALUE = 256
+"""Of a larger file: as text it takes four times its bytes, once it has an emoji in it."""
+_VOCABULARY = re.compile(rb'"vocab"\s*:\s*[\[{]')
+_MAX_VOCABULARIES = 4
+"""Nobody reads more than one, and parsed they take many times their bytes."""
 _REMEDY = "Download it again, or save it with a current version of transformers."
 _BPE_OPTIONS = (
     "unk_token",
@@ -42,6 +49,16 @@ _MODEL = ("type", "vocab", "merges", "unk_id", "max_input_chars_per_word", *_BPE
 _WITHOUT = ("normalizer", "pre_tokenizer", "post_processor", "truncation", "padding")
 _KEYS = ("version", "added_tokens", "decoder", "model", *_WITHOUT)
 """What the package reads of a file. The rest may be of any size."""
+_CHAINS = ("normalizer", "pre_tokenizer", "decoder")
+_STEP = frozenset(
+    "type normalizers pretokenizers decoders pattern Regex String content prepend strip_left "
+    "strip_right strip_accents clean_text handle_chinese_chars lowercase precompiled_charsmap "
+    "replacement prepend_scheme split add_prefix_space str_rep trim_offsets use_regex behavior "
+    "invert individual_digits delimiter length prefix cleanup suffix start stop pad_token "
+    "word_delimiter_token".split()
+)
+"""What it reads of a step of these."""
+_NESTED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +110,6 @@ def open_tokenizer(raw: bytes, where: str) -> OpenedTokenizer:
 def _opened(text: str, where: str) -> OpenedTokenizer:
     found = _parse(text)
     rules = check_rules(found)
-    if found["model"].get("continuing_subword_prefix"):
-        raise UnsupportedError(
-            f"The tokenizer in {where} marks continued words with a prefix.",
-            remedy="Byte-level and SentencePiece-style tokenizers can be used.",
-            code="unsupported.tokenizer",
-        )
     backend = _built(found if rules.linear else {**found, **dict.fromkeys(_WITHOUT)})
     tokens = found.get("added_tokens") or ()
     check_ids(backend, {token["content"] for token in tokens})
@@ -130,6 +141,10 @@ def _built(found: dict[str, Any]) -> Backend:
     rest = {**found, "added_tokens": [], "model": {**model, "vocab": {}, "merges": []}}
     backend = Backend.from_str(json.dumps(rest))
     merges = [tuple(m.split(" ") if isinstance(m, str) else m) for m in model["merges"]]
+    prefix = model.get("continuing_subword_prefix") or ""
+    for merge in merges if prefix else ():
+        if len(merge) != 2 or not str(merge[1]).startswith(prefix):
+            raise ValueError(f"it joins {shorten(merge)}, which does not go on with {prefix!r}")
     options = {name: model[name] for name in _BPE_OPTIONS if model.get(name) is not None}
     backend.model = BPE(model["vocab"], merges, **options)
     tokens = found.get("added_tokens") or ()
@@ -169,6 +184,10 @@ def _check_size(raw: bytes) -> None:
     containers = raw.count(b"[") + raw.count(b"{")
     if containers > _MAX_CONTAINERS or raw.count(b",") > _MAX_VALUES:
         raise ValueError("it has more values than any vocabulary needs")
+    if len(raw) > max(_SMALL, _MAX_BYTES_A_VALUE * raw.count(b",")):
+        raise ValueError("it has longer texts than any vocabulary needs")
+    if sum(1 for _ in _VOCABULARY.finditer(raw)) > _MAX_VOCABULARIES:
+        raise ValueError("it has more than one vocabulary")
     if raw.count(b'\\"') > _MAX_ESCAPED or _has_long_text(raw):
         raise ValueError("it has longer texts than any vocabulary needs")
 
@@ -194,7 +213,18 @@ def _parse(text: str) -> dict[str, Any]:
     kept = _only(_KEYS, found)
     if isinstance(kept.get("model"), dict):
         kept["model"] = _only(_MODEL, kept["model"])
-    return kept
+    return kept | {name: _read_of(kept[name], 0) for name in _CHAINS if name in kept}
+
+
+def _read_of(step: Any, depth: int) -> Any:
+    """A step without what nobody reads of it; far inside it stays, for it is refused anyway."""
+    if depth > _NESTED:
+        return step
+    if isinstance(step, list):
+        return [_read_of(part, depth + 1) for part in step]
+    if isinstance(step, dict):
+        return {name: _read_of(part, depth + 1) for name, part in step.items() if name in _STEP}
+    return step
 
 
 def _only(names: Collection[str], table: Mapping[str, Any]) -> dict[str, Any]:

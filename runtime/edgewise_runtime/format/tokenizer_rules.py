@@ -30,6 +30,10 @@ _MAX_PIECES = 64
 _MAX_STRIPPED = 64
 _MAX_ADDED = 1 << 16
 _MAX_WORD = 1 << 14
+_MAX_CUT_WORD = 256
+"""Characters of a word that WordPiece cuts, which takes the cube of them: 100 in published ones."""
+_MAX_PIECE = 256
+"""Characters of a unigram model's token: at each place of a text all that begin there are tried."""
 _COMPOSED = 4
 """Characters that Unicode composes into one, at most."""
 
@@ -44,6 +48,8 @@ _SPELLED = dict(
 """GPT-2's alphabet: printable bytes stand for themselves, the others from U+0100 on."""
 _WRITTEN = (9, 10, 13, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF1), 0xF3)
 """Bytes of texts: without control characters and planes that Unicode has nothing in."""
+
+_MARKS = ("continuing_subword_prefix", "end_of_word_suffix")
 
 _Object = Mapping[str, Any]
 
@@ -305,9 +311,10 @@ def _check_added(tokens: object) -> None:
 def _check_model(model: _Object) -> int | None:
     """The characters of the longest token; None where they say nothing."""
     word = model.get("max_input_chars_per_word", 0)
-    if type(word) is not int or not 0 <= word <= _MAX_WORD:
+    most = _MAX_CUT_WORD if model.get("type") == "WordPiece" else _MAX_WORD
+    if type(word) is not int or not 0 <= word <= most:
         raise ValueError(f"it takes words of {shorten(word)} characters")
-    for name in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
+    for name in ("unk_token", *_MARKS):
         if model.get(name) is not None:
             _text(model, name)
     for name in ("fuse_unk", "byte_fallback", "ignore_merges"):
@@ -323,13 +330,19 @@ def _check_model(model: _Object) -> int | None:
     if vocab is None:
         raise ValueError("it has no vocabulary")
     # Serde has the last word on what the pairs of token and score are.
-    return max((len(str(pair[0])) for pair in _list(vocab, "vocab") if pair), default=None)
+    longest = max((len(str(pair[0])) for pair in _list(vocab, "vocab") if pair), default=None)
+    if longest is not None and longest > _MAX_PIECE:
+        raise ValueError(f"its unigram model has a token of {longest} characters")
+    return longest
 
 
 def _knows_all(tokenizer: _Object) -> bool:
     """Whether there is a token for each byte: then no character is left out, and none unknown."""
     model = tokenizer["model"]
     vocab = model["vocab"]
+    # Words that other models do not know are one token however long they are.
+    if model.get("type") not in ("BPE", "Unigram") or any(map(model.get, _MARKS)):
+        return False
     tokens = vocab if isinstance(vocab, Mapping) else {str(pair[0]) for pair in vocab if pair}
     if model.get("byte_fallback") is True:
         return all(f"<0x{b:02X}>" in tokens or (b < 0x80 and chr(b) in tokens) for b in _WRITTEN)

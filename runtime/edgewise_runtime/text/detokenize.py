@@ -173,6 +173,26 @@ class _Map:
         return []
 
 
+class _Last:
+    """Rewrites every token, the last one in another way: each is certain when another follows."""
+
+    fused = False
+
+    def __init__(self, rest: _Rewrite, last: _Rewrite) -> None:
+        self._rest, self._last = rest, last
+        self._held: str | None = None
+
+    def push(self, token: str) -> list[str]:
+        certain = [] if self._held is None else [self._rest(self._held)]
+        self._held = token
+        return certain
+
+    def finish(self) -> list[str]:
+        certain = [] if self._held is None else [self._last(self._held)]
+        self._held = None
+        return certain
+
+
 class _Strip:
     """Takes up to `start` leading and `stop` trailing `content` off one fused token."""
 
@@ -253,6 +273,54 @@ def _byte_fallback(spec: dict[str, Any], fused: bool) -> Step:
     return _ByteFallback()
 
 
+def _bpe(spec: dict[str, Any], fused: bool) -> Step:
+    suffix = str(spec["suffix"])
+    if fused or not suffix:
+        raise _unsupported(spec)
+    return _Last(lambda token: token.replace(suffix, " "), lambda token: token.replace(suffix, ""))
+
+
+_CLEANED = (
+    (" .", "."),
+    (" ?", "?"),
+    (" !", "!"),
+    (" ,", ","),
+    (" ' ", "'"),
+    (" n't", "n't"),
+    (" 'm", "'m"),
+    (" do not", " don't"),
+    (" 's", "'s"),
+    (" 've", "'ve"),
+    (" 're", "'re"),
+)
+"""What a WordPiece decoder leaves out around English punctuation, in its order."""
+
+
+def word_piece(spec: dict[str, Any], token: str, *, first: bool = False) -> str:
+    """What a WordPiece decoder makes of a token.
+
+    Args:
+        first: whether a text begins with it; else it continues a word, or is one of its own.
+    """
+    if not first:
+        prefix = str(spec["prefix"])
+        token = token[len(prefix) :] if token.startswith(prefix) else f" {token}"
+    if spec["cleanup"]:
+        for found, put in _CLEANED:
+            token = token.replace(found, put)
+    return token
+
+
+def _word_piece(spec: dict[str, Any], fused: bool) -> Step:
+    if fused:
+        raise _unsupported(spec)
+    return _Map(
+        lambda token: word_piece(spec, token),
+        lambda token: word_piece(spec, token, first=True),
+        fused=False,
+    )
+
+
 def _spaced(spec: dict[str, Any], fused: bool) -> Step:
     return _Map(" {}".format, str, fused=False)
 
@@ -260,12 +328,14 @@ def _spaced(spec: dict[str, Any], fused: bool) -> Step:
 _SPACED = {"type": "between spaces"}
 
 _STEPS: dict[str, Callable[[dict[str, Any], bool], Step]] = {
+    "BPEDecoder": _bpe,
     "ByteFallback": _byte_fallback,
     "ByteLevel": _byte_level,
     "Fuse": _fuse,
     "Metaspace": _metaspace,
     "Replace": _replace,
     "Strip": _strip,
+    "WordPiece": _word_piece,
     _SPACED["type"]: _spaced,
 }
 
@@ -296,6 +366,7 @@ def _flat(spec: dict[str, Any]) -> list[dict[str, Any]]:
 def _unsupported(spec: dict[str, Any]) -> UnsupportedError:
     return UnsupportedError(
         f"The tokenizer's decoder step {shorten(spec)} cannot be streamed.",
-        remedy="Byte-level and SentencePiece-style decoders can (Llama, Qwen, Mistral, Gemma).",
+        remedy="Byte-level, SentencePiece-style and WordPiece decoders can (Llama, Qwen, Mistral, "
+        "Gemma, BERT).",
         code="unsupported.decoder",
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.text.detokenize import word_piece
 from edgewise_runtime.text.tokenizer import Tokenizer
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -58,13 +59,15 @@ def _bytes(token: str, steps: list[dict[str, Any]]) -> bytes | None:
                 token = token.replace(step["pattern"]["String"], step["content"])
             case "Metaspace":
                 token = token.replace(step["replacement"], " ")
+            case "WordPiece":
+                token = word_piece(step, token)
     return token.encode()
 
 
 def _checked(step: dict[str, Any]) -> dict[str, Any]:
     """A step of a decoder that does to each token what it does to it alone, but to the first."""
     kind = step["type"]
-    if kind in ("ByteLevel", "ByteFallback", "Fuse", "Metaspace"):
+    if kind in ("ByteLevel", "ByteFallback", "Fuse", "Metaspace", "WordPiece"):
         return step
     if kind == "Replace" and step["pattern"].get("String"):
         return step

@@ -16,6 +16,7 @@ from tests.fuzz.mutate import values
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 TEXT = "Hello wörld, it's 12345 <s> 日本🙂<|im_end|>  \n\t don't"
 _GOLDENS = Path(__file__).parents[2] / "runtime/text/goldens"
+_TRAINED = Path(__file__).parents[2] / "text/trained.json"
 
 _SPLIT = {"pattern": {"String": " "}, "behavior": "Isolated", "invert": False}
 _STEPS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -81,6 +82,12 @@ _STEPS: dict[str, tuple[dict[str, Any], ...]] = {
          "continuing_subword_prefix": "##", "max_input_chars_per_word": 2**60},
         {"type": "Unigram", "vocab": [["<unk>", 0.0], ["a", -1e300], ["b", 1e300]], "unk_id": 0},
         {"type": "Unigram", "vocab": [], "unk_id": 5, "byte_fallback": True},
+        {"type": "Unigram", "vocab": [["a" * n, -1.0] for n in range(1, 2000)], "unk_id": 0},
+        {"type": "Unigram", "vocab": [["a" * n, -1.0] for n in range(1, 257)], "unk_id": None},
+        {"type": "WordPiece", "vocab": {"a": 0, "##": 1, "": 2}, "unk_token": "[UNK]",
+         "continuing_subword_prefix": "##", "max_input_chars_per_word": 256},
+        {"type": "BPE", "vocab": {"a": 0, "##a": 1, "a##a": 2}, "merges": [["a", "##a"]],
+         "continuing_subword_prefix": "##", "end_of_word_suffix": "</w>", "fuse_unk": True},
         {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": [["a", "b"]]},
         {"type": "BPE", "vocab": {}, "merges": ["a b c"], "dropout": 2.0},
     ),
@@ -94,7 +101,9 @@ _TOKENS: tuple[Any, ...] = (
 
 def _seeds() -> Sequence[Files]:
     kinds = ("byte_fallback", "one_digit", "prefix_space", "three_digits")
-    return [
+    trained = json.loads(_TRAINED.read_text("ascii"))["tokenizers"]
+    small = [{FILE: json.dumps(each["tokenizer"]).encode(), CONFIG: b"{}"} for each in trained]
+    return small + [
         {
             FILE: (_GOLDENS / kind / FILE).read_bytes(),
             CONFIG: (_GOLDENS / kind / CONFIG).read_bytes(),

@@ -83,7 +83,10 @@ test.each([-1, 1.5, 2 ** 32, Number.NaN])("%d is not a token id", (id) => {
 });
 
 test.each([
-  { type: "WordPiece", prefix: "##", cleanup: true },
+  { type: "CTC", pad_token: "<pad>", word_delimiter_token: "|", cleanup: true },
+  { type: "WordPiece", prefix: 3, cleanup: true },
+  { type: "BPEDecoder", suffix: "" },
+  { type: "Sequence", decoders: [{ type: "Fuse" }, { type: "WordPiece", prefix: "##" }] },
   { type: "toString" },
   { type: "Sequence", decoders: [{ type: "Fuse" }, { type: "ByteFallback" }] },
   { type: "Replace", pattern: { Regex: "a+" }, content: "" },

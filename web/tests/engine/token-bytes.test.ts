@@ -64,11 +64,17 @@ test.each([
   { type: "Strip", content: " ", start: 0, stop: 1 },
   { type: "Strip", content: "x", start: 1, stop: 0 },
   { type: "Strip", content: " ", start: 2, stop: 0 },
-  { type: "WordPiece", prefix: "##", cleanup: true },
+  { type: "BPEDecoder", suffix: "</w>" },
 ])("tokens without bytes of their own are refused: %j", (decoder) => {
   expect(() => bytesOfTokens(decoder)).toThrow(
     expect.objectContaining({ code: "unsupported.constraint" }),
   );
+});
+
+test("a word of WordPiece comes after a space, what continues one does not", () => {
+  const bytesOf = bytesOfTokens({ type: "WordPiece", prefix: "##", cleanup: true });
+  const text = (token: string) => new TextDecoder().decode(bytesOf(token) ?? undefined);
+  expect(["wood", "##en", "!", "'s", "##"].map(text)).toEqual([" wood", "en", "!", "'s", ""]);
 });
 
 test("ids that end answers are of no text", () => {

@@ -152,13 +152,26 @@ test.each<[string, unknown, unknown]>([
 });
 
 test("a kind that cannot be used is refused", () => {
-  const prefixed = { ...json, model: { ...json.model, continuing_subword_prefix: "##" } };
-  expect(() => Tokenizer.fromFiles(bytes(prefixed), null)).toThrow(
+  const scripts = { ...json, pre_tokenizer: { type: "UnicodeScripts" } };
+  expect(() => Tokenizer.fromFiles(bytes(scripts), null)).toThrow(
     expect.objectContaining({ code: "unsupported.tokenizer" }),
   );
-  const pieces = { ...json, decoder: { type: "WordPiece", prefix: "##", cleanup: true } };
+  const first = { type: "Metaspace", replacement: "▁", prepend_scheme: "first" };
+  const pretokenizers = [{ type: "WhitespaceSplit" }, first];
+  const late = { ...json, pre_tokenizer: { type: "Sequence", pretokenizers } };
+  expect(() => Tokenizer.fromFiles(bytes(late), null)).toThrow(
+    expect.objectContaining({ code: "unsupported.tokenizer" }),
+  );
+  const pieces = { ...json, decoder: { type: "CTC", pad_token: "", cleanup: true } };
   expect(() => Tokenizer.fromFiles(bytes(pieces), null)).toThrow(
     expect.objectContaining({ code: "unsupported.decoder" }),
+  );
+});
+
+test("merges of continued words have to go on with their prefix", () => {
+  const prefixed = { ...json, model: { ...json.model, continuing_subword_prefix: "##" } };
+  expect(() => Tokenizer.fromFiles(bytes(prefixed), null)).toThrow(
+    expect.objectContaining({ code: "checkpoint.tokenizer" }),
   );
 });
 

@@ -130,6 +130,19 @@ function useTokenizer(data: Bytes): void {
   if (streamed !== text) throw new RangeError(`${streamed} id by id, and ${text} at once`);
 }
 
+/** Those of tests/text: of every kind of model, with steps of every kind. */
+function trainedTokenizers(): Bytes[] {
+  const cases = jsonOf(fileOf("tests/text/trained.json"));
+  const listed = typeof cases === "object" && cases && "tokenizers" in cases && cases.tokenizers;
+  const found = Array.isArray(listed) ? listed : [];
+  return found.map((each: { readonly tokenizer: unknown }) => encode(JSON.stringify(each.tokenizer)));
+}
+
+const STEPS = [
+  ...["ByteLevel", "Sequence", "Replace", "Precompiled", "BertNormalizer", "Metaspace", "WordPiece"],
+  ...["Unigram", "Whitespace", "Split", "BPEDecoder", "MergedWithNext", "first"],
+];
+
 const templates = (): Bytes[] => {
   const cases = jsonOf(fileOf("tests/text/templates.json"));
   const named = typeof cases === "object" && cases && "templates" in cases && cases.templates;
@@ -219,8 +232,11 @@ export const FORMATS: Readonly<Record<string, () => Format>> = {
     use: (data) => void samplingParams(defaultsFrom(data, { vocab: 300, eos: [1] }).defaults),
   }),
   tokenizer: () => ({
-    seeds: KINDS.map((kind) => fileOf(`${TOKENIZERS}/${kind}/tokenizer.json`)),
-    mutate: asJson("ByteLevel", "Sequence", "Replace", "Regex", "String", "(a*)*b", "▁"),
+    seeds: [
+      ...KINDS.map((kind) => fileOf(`${TOKENIZERS}/${kind}/tokenizer.json`)),
+      ...trainedTokenizers(),
+    ],
+    mutate: asJson(...STEPS, "Regex", "String", "(a*)*b", "▁", "##"),
     use: useTokenizer,
   }),
   packs,
