@@ -197,10 +197,15 @@ def gelu_tanh(x: Expr) -> Expr:
     return T.bind(x / (number(1.0) + power))
 
 
-def clamped_silu(gate: Expr, up: Expr) -> Expr:
+def given(value: Expr) -> Callable[[], Expr]:
+    """What gives ``value``, for `GATED` and `GATES`."""
+    return lambda: value
+
+
+def clamped_silu(gate: Expr, make_up: Callable[[], Expr]) -> Expr:
     """``g / (1 + exp(-1.702 * g)) * (1 + u)`` of ``g = min(gate, 7)`` and ``u`` of ``up`` within
     -7 and 7; NaN stays NaN."""
-    gate, up = T.bind(gate), T.bind(up)
+    gate, up = T.bind(gate), T.bind(make_up())
     # Chosen by comparisons that do not hold for NaN: `T.min` may drop it.
     gate = T.bind(T.Select(gate > number(CLAMP), number(CLAMP), gate))
     up = T.bind(T.Select(up > number(CLAMP), number(CLAMP), up))
@@ -209,12 +214,12 @@ def clamped_silu(gate: Expr, up: Expr) -> Expr:
     return T.bind(T.bind(gate / (number(1.0) + power)) * (up + number(1.0)))
 
 
-GATED: Mapping[str, Callable[[Expr, Expr], Expr]] = {
-    "silu": lambda gate, up: silu(gate) * up,
-    "gelu_tanh": lambda gate, up: gelu_tanh(gate) * up,
+GATED: Mapping[str, Callable[[Expr, Callable[[], Expr]], Expr]] = {
+    "silu": lambda gate, up: silu(gate) * up(),
+    "gelu_tanh": lambda gate, up: gelu_tanh(gate) * up(),
     "clamped_silu": clamped_silu,
 }
-"""What becomes of a gate and what it gates, by the activation."""
+"""What becomes of a gate and what it gates, which is computed after it, by the activation."""
 GATES = {
     "swiglu": GATED["silu"],
     "geglu": GATED["gelu_tanh"],

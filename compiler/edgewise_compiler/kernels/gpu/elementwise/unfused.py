@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -66,7 +66,8 @@ def swiglu(N: int, H: int, *, count: int, activation: str = "silu") -> Launch:
         at = bind(i // panel * (2 * panel) + i % panel)
         gate, up = bind(x[row, at]), bind(x[row, at + panel])
         act = GATED[activation]
-        store(out, vector_of(*(act(lane(gate, c), lane(up, c)) for c in range(4))), row, i)
+        gated = (act(lane(gate, c), partial(lane, up, c)) for c in range(4))
+        store(out, vector_of(*gated), row, i)
 
     kind = "swiglu" if activation == "silu" else activation
     return for_vectors(f"{kind}_{H}_n{N}{count_suffix(count)}", arguments, vector, N, H // 4, count)

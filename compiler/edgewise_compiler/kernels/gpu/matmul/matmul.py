@@ -24,6 +24,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     cast,
     f32,
     fma,
+    given,
     lane,
     number,
     select,
@@ -343,7 +344,7 @@ def write_outputs(
             with when(start + SIDE * j < height):
                 gate, up = value(j, start + SIDE * j), value(j + 1, start + SIDE * (j + 1))
                 at = thread.x * (columns // 2) + SIDE * (j // 2) + across + first // 2
-                store(out, GATES[spec.epilogue](gate, up), row, at)
+                store(out, GATES[spec.epilogue](gate, given(up)), row, at)
         return
     for j in range(outputs):
         with when(start + SIDE * j < height):

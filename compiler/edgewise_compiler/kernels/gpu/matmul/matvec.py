@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import add
 
 from tvm.ir import Expr as TirExpr
@@ -427,7 +427,7 @@ class MatvecKernel:
                 if paired:
                     gate_row = _gate_row(at)
                     gate = total(column, gate_row)
-                    up = total(column + columns, gate_row + PANEL)
+                    up = partial(total, column + columns, gate_row + PANEL)
                     value = bind(GATES[epilogue](gate, up))
                 else:
                     value = total(column, at)

@@ -19,7 +19,7 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights, sum_lanes
-from edgewise_compiler.kernels.gpu.operations import GATES, fma, lane
+from edgewise_compiler.kernels.gpu.operations import GATES, fma, given, lane
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 from edgewise_runtime.format.abi import PANEL, ROWS, STEP_SYMBOLS
 
@@ -193,7 +193,9 @@ class SerialKernel:
         if self.spec.gated:
             outputs, start = COLUMNS // 2, first // 2
             gates, ups = values[:outputs], values[outputs:]
-            values = [bind(GATES[epilogue](gate, up)) for gate, up in zip(gates, ups, strict=True)]
+            values = [
+                bind(GATES[epilogue](gate, given(up))) for gate, up in zip(gates, ups, strict=True)
+            ]
         for c, value in enumerate(values):
             at = bind(self.place * outputs + (start + c))
             store(out, out[row, at] + value if epilogue == "add" else value, row, at)
