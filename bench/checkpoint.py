@@ -28,7 +28,8 @@ CHUNK = 1 << 22  # random numbers drawn at once, elements
 class Shape:
     """The sizes of a decoder: Qwen3's kind normalizes queries and keys, Llama's does not.
 
-    ``rope_scaling`` is what config.json says under that name, empty for none.
+    ``rope_scaling`` is what config.json says under that name, empty for none. Of ``experts`` of
+    width ``intermediate`` a row goes through ``chosen``; without any it has one MLP.
     """
 
     name: str
@@ -45,6 +46,8 @@ class Shape:
     family: str = "qwen3"
     tied: bool = True
     rope_scaling: Mapping[str, object] = field(default_factory=dict)
+    experts: int = 0
+    chosen: int = 0
 
 
 _LLAMA_31_ROPE = {
@@ -86,6 +89,15 @@ SHAPES = {
             eps=1e-5,
             family="llama",
         ),
+        # 990 million parameters, of which a token meets 225 million.
+        Shape(
+            "moe-64x8",
+            *(1024, 12, 16, 8, 128, 384, 32000),
+            context=4096,
+            family="qwen3_moe",
+            experts=64,
+            chosen=8,
+        ),
         # 41 million parameters: launches cost more than bytes.
         Shape("small", 512, 8, 8, 4, 64, 1536, 32000, context=4096),
         Shape("tiny", 128, 2, 4, 2, 32, 256, 1024),
@@ -97,6 +109,14 @@ _FAMILIES = {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
         "use_sliding_window": False,
+    },
+    "qwen3_moe": {
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "model_type": "qwen3_moe",
+        "use_sliding_window": False,
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
     },
     "llama": {
         "architectures": ["LlamaForCausalLM"],
@@ -125,11 +145,16 @@ def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
             "self_attn.k_norm": (shape.head_dim,),
             "self_attn.o_proj": (width, queries),
             "post_attention_layernorm": (width,),
-            "mlp.gate_proj": (shape.intermediate, width),
-            "mlp.up_proj": (shape.intermediate, width),
-            "mlp.down_proj": (width, shape.intermediate),
+            **({"mlp.gate": (shape.experts, width)} if shape.experts else {}),
         }
-        if shape.family != "qwen3":
+        experts = [f"mlp.experts.{e}" for e in range(shape.experts)] or ["mlp"]
+        for mlp in experts:
+            of_layer |= {
+                f"{mlp}.gate_proj": (shape.intermediate, width),
+                f"{mlp}.up_proj": (shape.intermediate, width),
+                f"{mlp}.down_proj": (width, shape.intermediate),
+            }
+        if not shape.family.startswith("qwen3"):
             del of_layer["self_attn.q_norm"], of_layer["self_attn.k_norm"]
         for name, size in of_layer.items():
             yield f"model.layers.{layer}.{name}.weight", size
@@ -196,6 +221,7 @@ def config(shape: Shape) -> dict[str, object]:
         "num_key_value_heads": shape.kv_heads,
         "head_dim": shape.head_dim,
         "intermediate_size": shape.intermediate,
+        **_experts(shape),
         "vocab_size": shape.vocab,
         "max_position_embeddings": shape.context,
         "rope_theta": shape.theta,
@@ -207,6 +233,16 @@ def config(shape: Shape) -> dict[str, object]:
         "torch_dtype": "float16",
         "bos_token_id": shape.vocab - 3,
         "eos_token_id": shape.vocab - 1,
+    }
+
+
+def _experts(shape: Shape) -> dict[str, object]:
+    if not shape.experts:
+        return {}
+    return {
+        "num_experts": shape.experts,
+        "num_experts_per_tok": shape.chosen,
+        "moe_intermediate_size": shape.intermediate,
     }
 
 

@@ -57,6 +57,10 @@ def _tiny(folder: Path) -> Path:
     return write_tiny("qwen3-gqa2-tied", folder)
 
 
+def _experts(folder: Path) -> Path:
+    return write_tiny("qwen3moe-step", folder)
+
+
 def _wide(folder: Path) -> Path:
     write_random(folder / WIDE.name, WIDE)
     return folder / WIDE.name
@@ -79,6 +83,7 @@ BUNDLES: Mapping[str, Made] = {
     # As tests/conftest.py compiles it, so that kernels are generated once.
     "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),
     "wide-f16": Made(_wide, "f16"),
+    "experts-q4": Made(_experts, "q4"),
 }
 
 

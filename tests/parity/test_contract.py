@@ -27,7 +27,7 @@ from tests.parity.sampled import sampled
 
 pytestmark = pytest.mark.sampled(one_in=8)
 
-CASE = "qwen3-gqa2-tied"
+CASE, EXPERTS = "qwen3-gqa2-tied", "qwen3moe-step"
 QUANTS = ("f32", "q8", "q6", "q4", "fours", "fives")
 INTEGER = ("q8", "q6", "q4", "fours", "fives")
 PATHS = tuple(isa.name for isa in ISAS.values() if cpu_features().issuperset(isa.features))
@@ -43,6 +43,7 @@ class Which(NamedTuple):
     program: str
     cuts: tuple[int, ...]
     kv: str = "auto"
+    case: str = CASE
 
 
 # A software GPU takes its time: it gets the cuts around tiles, pages and segments.
@@ -52,6 +53,8 @@ CPU_PROGRAMS = [
     *(Which(q, path, ALL_CUTS) for q in QUANTS for path in PATHS),
     *(Which("q4", path, ALL_CUTS, "int8") for path in PATHS),
     Which("f32", PATHS[0], ALL_CUTS, "int8"),
+    *(Which("q4", path, SOME_CUTS, case=EXPERTS) for path in PATHS),
+    Which("f32", PATHS[0], SOME_CUTS, case=EXPERTS),
 ]
 GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + [
     Which("f32", "webgpu-f32", SOME_CUTS),
@@ -71,9 +74,12 @@ GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + 
     Which("fours", "vulkan-f32-subgroups", SOME_CUTS),
     Which("q4", "vulkan-a8-subgroups", SOME_CUTS),
     Which("q4", "vulkan-f16-subgroups", SOME_CUTS, "int8"),
+    *(Which("q4", variant.name, SOME_CUTS, case=EXPERTS) for variant in VARIANTS),
+    Which("q4", "webgpu-a8-subgroups", SOME_CUTS, case=EXPERTS),
 ]
 # Where the quick suite, too, tests every instruction set; elsewhere it tests the best one.
 EVERY_PATH = [("f32", "auto"), ("q4", "auto")]
+QUICK_EXPERTS = [("q4", PATHS[0]), ("q4", "webgpu-f32-subgroups")]
 
 
 def is_quick(quant: str, program: str, kv: str) -> bool:
@@ -99,8 +105,13 @@ AGREEING = [
 @pytest.fixture(
     params=sampled(
         PROGRAMS,
-        [w for w in PROGRAMS if is_quick(w.quant, w.program, w.kv)],
-        name=lambda w: f"{w.quant}-{w.program}-{w.kv}",
+        [
+            w
+            for w in PROGRAMS
+            if is_quick(w.quant, w.program, w.kv)
+            and (w.case == CASE or (w.quant, w.program) in QUICK_EXPERTS)
+        ],
+        name=lambda w: f"{w.quant}-{w.program}-{w.kv}" + ("" if w.case == CASE else "-experts"),
     )
 )
 def which(request: pytest.FixtureRequest) -> Which:
@@ -110,19 +121,21 @@ def which(request: pytest.FixtureRequest) -> Which:
 
 @pytest.fixture
 def program(which: Which, bundles: BundleFactory) -> Iterator[LoadedProgram]:
-    with load(bundles, which.quant, which.program, which.kv) as loaded:
+    with load(bundles, which.quant, which.program, which.kv, which.case) as loaded:
         yield loaded
 
 
-def load(bundles: BundleFactory, quant: str, path: str, kv: str = "auto") -> LoadedProgram:
+def load(
+    bundles: BundleFactory, quant: str, path: str, kv: str = "auto", case: str = CASE
+) -> LoadedProgram:
     symbols = {"pages": PAGES}
     target = path.partition("-")[0]
     if target in ("webgpu", "vulkan"):
         name = f"{path}-kv8" if kv == "int8" else path
-        bundle = Bundle.open(bundles(CASE, quant, targets=(target,), kv=kv))
+        bundle = Bundle.open(bundles(case, quant, targets=(target,), kv=kv))
         return device_for_target(target).load(bundle, name, load_symbols=symbols)
     # A library for each instruction set: those that are not tested need not be compiled.
-    bundle = Bundle.open(bundles(CASE, quant, path, kv=kv))
+    bundle = Bundle.open(bundles(case, quant, path, kv=kv))
     return CpuDevice(threads=2).load(bundle, load_symbols=symbols)
 
 
@@ -235,12 +248,24 @@ def test_decode_gives_the_logits_that_prefill_gives(
     quant: str, name: str, kv: str, bundles: BundleFactory
 ) -> None:
     with load(bundles, quant, name, kv) as program:
-        expected = whole(program)
-        driver = Driver(program, pages=PAGES, seed=3)
-        stream = driver.stream()
-        for position, token in enumerate(PROMPT):
-            logits = driver.decode([(stream, token)])[1]
-            assert np.array_equal(logits[0], expected[position]), f"position {position}"
+        assert_decode_is_prefill(program)
+
+
+def assert_decode_is_prefill(program: LoadedProgram) -> None:
+    expected = whole(program)
+    driver = Driver(program, pages=PAGES, seed=3)
+    stream = driver.stream()
+    for position, token in enumerate(PROMPT):
+        logits = driver.decode([(stream, token)])[1]
+        assert np.array_equal(logits[0], expected[position]), f"position {position}"
+
+
+@pytest.mark.parametrize("name", sampled([*PATHS, "webgpu-f32-serial"], [PATHS[0]]))
+def test_decode_through_experts_gives_the_logits_that_prefill_gives(
+    name: str, bundles: BundleFactory
+) -> None:
+    with load(bundles, "q4", name, case=EXPERTS) as program:
+        assert_decode_is_prefill(program)
 
 
 @pytest.mark.parametrize(

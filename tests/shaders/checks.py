@@ -18,9 +18,10 @@ BUNDLES = [
     ("llama-d80-yarn", "q8", "int8"),
     ("qwen3-gqa4-d96-bias", "f16", "auto"),
     ("qwen3-gqa2-tied", "f32", "auto"),
+    ("qwen2moe-shared", "q4", "auto"),
 ]
 """Checkpoint, scheme and pages of bundles that have between them both families, biases, norms of
-heads, odd head sizes, every scheme, all pages."""
+heads, odd head sizes, experts, every scheme, all pages."""
 
 MORE_BUNDLES = [
     ("llama-d80-yarn", "q8", "auto"),

@@ -14,7 +14,7 @@ from edgewise_compiler.mlc.config import KINDS, Kind
 from edgewise_compiler.mlc.names import CONFIG, EXPORTED
 from edgewise_compiler.mlc.reader import WORDS
 from edgewise_compiler.mlc.shards import Written, write_shards
-from edgewise_compiler.models.base import LinearSpec, RotationSpec, VectorSpec
+from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize.codes import Floats
 from edgewise_compiler.weights.files import Bytes
 from edgewise_runtime.errors import UnsupportedError
@@ -69,7 +69,7 @@ def export_mlc(
         weights = sum(
             p.weights if isinstance(p, LinearSpec) else p.size
             for p in params
-            if not isinstance(p, RotationSpec)
+            if isinstance(p, LinearSpec | VectorSpec)
         )
         write_shards(folder, _tensors(checkpoint, kind, quantization, progress), weights)
         for name in TOKENIZER:

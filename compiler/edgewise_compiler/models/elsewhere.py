@@ -198,7 +198,7 @@ BEYOND = (
         (f"{_AFTER}, none before", "norms of all queries, and of all keys, together"),
     ),
     Elsewhere(("PhiForCausalLM", "phi", "phi2"), (_LAYER_NORM, "attention and MLP side by side")),
-    Elsewhere(("Qwen2MoeForCausalLM", "qwen2moe"), (_BIASES, "an expert that all tokens share")),
+    Elsewhere(("qwen2moe",), (_BIASES, "an expert that all tokens share")),
     Elsewhere(("StableLmForCausalLM", "stablelm"), (_LAYER_NORM,)),
     Elsewhere(("Starcoder2ForCausalLM", "starcoder2"), (_LAYER_NORM,)),
 )

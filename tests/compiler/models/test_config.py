@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from edgewise_compiler.models.base import Family
+from edgewise_compiler.models.base import Family, Mixture
 from edgewise_compiler.models.families import FAMILIES, find_family
 from edgewise_compiler.models.gemma import GEMMA2, GEMMA3
 from edgewise_compiler.models.granite import GRANITE
 from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.mistral import MISTRAL
 from edgewise_compiler.models.phi3 import PHI3
-from edgewise_compiler.models.qwen2 import QWEN2
+from edgewise_compiler.models.qwen2 import QWEN2, QWEN2_MOE
 from edgewise_compiler.models.qwen3 import QWEN3
+from edgewise_compiler.models.qwen3_moe import QWEN3_MOE
 from edgewise_compiler.models.smollm3 import SMOLLM3
 from edgewise_compiler.models.traits import PAGE
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
@@ -345,7 +346,7 @@ def test_architectures_wins_over_model_type() -> None:
     assert find_family({"architectures": ["Qwen3ForCausalLM"], "model_type": "llama"}) is QWEN3
 
 
-@pytest.mark.parametrize("name", ["MixtralForCausalLM", "Qwen3MoeForCausalLM", "LlamaModel", ""])
+@pytest.mark.parametrize("name", ["MixtralForCausalLM", "GptOssForCausalLM", "LlamaModel", ""])
 def test_an_unknown_architecture_lists_those_known(name: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         find_family({"architectures": [name], "model_type": "llama"})
@@ -358,3 +359,46 @@ def test_an_unknown_architecture_lists_those_known(name: str) -> None:
 def test_a_config_that_names_no_architecture_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError, match="architectures"):
         find_family(config)
+
+
+EXPERTS = {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "num_hidden_layers": 4,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 64,
+}
+
+
+def mixture(**changes: Any) -> Mixture | None:
+    return QWEN3_MOE.read_config(llama(**EXPERTS, **changes)).mixture
+
+
+def test_layers_with_experts_are_those_that_the_step_divides_and_no_list_names() -> None:
+    assert mixture() == Mixture((0, 1, 2, 3), 8, 2, 64, normalize=False)
+    stepped = mixture(decoder_sparse_step=2, mlp_only_layers=[1], norm_topk_prob=True)
+    assert stepped == Mixture((3,), 8, 2, 64, normalize=True)
+    assert mixture(mlp_only_layers=[0, 1, 2, 3]) is None
+    newer = {key: value for key, value in EXPERTS.items() if key != "num_experts"}
+    renamed = llama(**newer, num_local_experts=8)
+    assert QWEN3_MOE.read_config(renamed).mixture == mixture()
+
+
+def test_a_shared_expert_is_one_of_qwen2() -> None:
+    hf = llama(**EXPERTS | {"architectures": ["Qwen2MoeForCausalLM"]})
+    found = QWEN2_MOE.read_config(hf)
+    assert found.mixture == Mixture((0, 1, 2, 3), 8, 2, 64, normalize=False, shared=5632)
+    assert found.attention_bias
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("num_experts_per_tok", 9, "9 of 8 experts"),
+        ("mlp_only_layers", ["1"], "no list of layers"),
+        ("decoder_sparse_step", 0, "decoder_sparse_step"),
+    ],
+)
+def test_experts_that_do_not_fit_each_other_are_refused(key: str, value: Any, words: str) -> None:
+    with pytest.raises(CheckpointError, match=words):
+        QWEN3_MOE.read_config(llama(**EXPERTS | {key: value}))

@@ -15,13 +15,23 @@ from edgewise_compiler.graph.operations import (
     RmsNorm,
     RopeAppend,
 )
-from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, RotationSpec, VectorSpec
+from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.models.base import (
+    Family,
+    LinearSpec,
+    Mixture,
+    ModelConfig,
+    RotationSpec,
+    RouterSpec,
+    VectorSpec,
+)
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.granite import GRANITE
 from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.phi3 import PHI3
-from edgewise_compiler.models.qwen2 import QWEN2
+from edgewise_compiler.models.qwen2 import QWEN2, QWEN2_MOE
 from edgewise_compiler.models.qwen3 import QWEN3
+from edgewise_compiler.models.qwen3_moe import QWEN3_MOE
 from edgewise_compiler.models.rope import RopeConfig
 from edgewise_compiler.models.smollm3 import SMOLLM3
 from edgewise_compiler.weights.views import Turning, View
@@ -76,13 +86,21 @@ CONFIGS = {
     "phi3": replace(CONFIG, family="phi3", rotated=24),
     "qwen3": replace(CONFIG, family="qwen3", qk_norm=True),
     "smollm3": replace(CONFIG, family="smollm3", still=(1,)),
+    "qwen2_moe": replace(
+        CONFIG,
+        family="qwen2_moe",
+        attention_bias=True,
+        mixture=Mixture((0, 1), 4, 2, 64, normalize=False, shared=96),
+    ),
+    "qwen3_moe": replace(
+        CONFIG, family="qwen3_moe", qk_norm=True, mixture=Mixture((1,), 6, 2, 64, normalize=True)
+    ),
 }
 
 
 def forward(family: Family, cfg: ModelConfig) -> tuple[Node[Operation], ...]:
     """Every operation of the whole forward pass."""
-    widths = {s.name: sum(s.rows) for s in family.params(cfg) if isinstance(s, LinearSpec)}
-    g = GraphBuilder("all", hidden=cfg.hidden, widths=widths)
+    g = GraphBuilder("all", hidden=cfg.hidden, widths=linear_widths(family.params(cfg)))
     family.head(g, cfg, family.layers(g, cfg, family.embed(g, cfg)))
     return g.graph().nodes
 
@@ -231,3 +249,30 @@ def test_the_factors_of_granite_are_those_of_its_embeddings_and_of_its_last_norm
     assert embed.op.factor == 12.0
     views = GRANITE.views(CONFIGS["granite"])
     assert views == {"model.norm.weight": View("model.norm.weight", times=0.125)}
+
+
+def test_experts_stand_in_the_place_of_the_mlp_of_some_layers() -> None:
+    cfg = CONFIGS["qwen3_moe"]
+    nodes = [node for node in forward(QWEN3_MOE, cfg) if "layers.1." in node.label]
+    names = [(node.op.name, *node.params) for node in nodes]
+    assert names[names.index(("rms_norm", "layers.1.mlp_norm")) + 1 :] == [
+        ("route", "layers.1.router"),
+        ("experts", "layers.1.experts.gate_up"),
+        ("experts", "layers.1.experts.down"),
+        ("combine",),
+    ]
+    specs = {spec.name: spec for spec in QWEN3_MOE.params(cfg)}
+    down, router = specs["layers.1.experts.down"], specs["layers.1.router"]
+    assert isinstance(down, LinearSpec)
+    assert down.expert(2).sources == ("model.layers.1.mlp.experts.2.down_proj.weight",)
+    assert isinstance(router, RouterSpec)
+    assert router.rows == (6,)
+    assert "layers.0.gate_up" in specs
+
+
+def test_qwen2s_shared_expert_has_a_gate_among_the_logits() -> None:
+    cfg = CONFIGS["qwen2_moe"]
+    router = next(s for s in QWEN2_MOE.params(cfg) if isinstance(s, RouterSpec))
+    assert router.rows == (4, 1)
+    combine = next(n for n in forward(QWEN2_MOE, cfg) if n.op.name == "combine")
+    assert len(combine.inputs) == 3
