@@ -24,7 +24,7 @@ from edgewise_compiler.pages import check_pages
 from edgewise_compiler.proof import make_proof
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
 from edgewise_compiler.smoothing import smoothed
-from edgewise_compiler.state import state_group
+from edgewise_compiler.state import state_groups
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import InputError, StorageError, memory_errors
@@ -168,8 +168,10 @@ def compile_model(
         for target in options.targets:
             programs += TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
         # Before files of an older bundle come: only what was just made is vouched for.
-        name = _name(destination)
-        made = build_manifest(name, model, weights, layouts, programs, describe_files(folder))
+        name, windows = _name(destination), checkpoint.model.windows
+        made = build_manifest(
+            name, model, weights, layouts, programs, describe_files(folder), windows
+        )
         programs = [*trust.sign_programs(made)]
         hashed = made.files
         # 4. Programs of other targets that were there before.
@@ -194,7 +196,9 @@ def compile_model(
         files = {**hashed, **describe_files(folder, hashed)}
         if kept is not None:
             check_kept(*kept, files)
-        write_manifest(folder, build_manifest(name, model, weights, layouts, programs, files))
+        write_manifest(
+            folder, build_manifest(name, model, weights, layouts, programs, files, windows)
+        )
         tell("Writing the bundle", 1, 1)
     return destination
 
@@ -269,8 +273,9 @@ def build_manifest(
     layouts: Mapping[str, Mapping[str, TensorEntry]],
     programs: Sequence[Program],
     files: Mapping[str, FileEntry],
+    windows: Sequence[int | None] = (),
 ) -> BundleManifest:
-    """The manifest of a bundle."""
+    """The manifest of a bundle; `windows` are those of the layers, empty where none has one."""
     coded = any(program.state_dtype == "int8" for program in programs)
     return BundleManifest(
         name=name,
@@ -281,8 +286,12 @@ def build_manifest(
             "tvm": version("apache-tvm"),
             "user": trust.key_id() or "",
         },
-        state_groups=(
-            state_group(range(model.layers), model.kv_heads, model.head_dim, scales=coded),
+        state_groups=state_groups(
+            windows or (None,) * model.layers,
+            model.context,
+            model.kv_heads,
+            model.head_dim,
+            scales=coded,
         ),
         layouts=layouts,
         programs=tuple(programs),
