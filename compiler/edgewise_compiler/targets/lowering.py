@@ -17,7 +17,7 @@ from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.options import Bounds
 from edgewise_compiler.plan.calls import Access, Argument, Call, Tensor
 from edgewise_compiler.quantize import NUMBERS
-from edgewise_compiler.state import state_groups
+from edgewise_compiler.state import state_group, state_groups
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import TABLES, shared_buffers
 from edgewise_runtime.format.dtypes import DTYPES
@@ -57,13 +57,13 @@ class Lowering:
 
     def kv_buffers(self, op: RopeAppend | Attention) -> tuple[Tensor, ...]:
         """All that a layer's keys and values lie in: its pages, and the scales of int8 pages."""
-        group = self.groups[self._group_of(op)]
-        rows = page_rows(group, self.kv_dtype)
-        nth = group.layers.index(op.layer)
-        scales = group.scales[nth : nth + 1] if self.kv_dtype == "int8" else ()
+        group = state_group((0,), op.heads.kv, op.heads.width, scales=self.kv_dtype == "int8")
+        place = op.layer
+        if self.shared.windows:
+            place = self.groups[self._group_of(op)].layers.index(op.layer)
         return tuple(
-            Tensor(name, "state", rows[name][0], (PAGES, *rows[name][1]))
-            for name in (group.buffers[nth], *scales)
+            Tensor(f"{name.removesuffix('0')}{place}", "state", dtype, (PAGES, *shape))
+            for name, (dtype, shape) in page_rows(group, self.kv_dtype).items()
         )
 
     def table(self, op: RopeAppend | Attention) -> Tensor:
@@ -89,6 +89,8 @@ class Lowering:
         )
 
     def _group_of(self, op: RopeAppend | Attention) -> int:
+        if not self.shared.windows:
+            return 0
         return next(nth for nth, group in enumerate(self.groups) if op.layer in group.layers)
 
     @property

@@ -89,7 +89,11 @@ class Account:
         holdings = [s.holding for s in self._scheduler.running if s.holding is not None]
         held = self._memory.held
         # What several hold is full of the same tokens for all of them.
-        again = sum(len(holding.held) for holding in holdings) - held
         size = self._memory.page_tokens
-        written = sum(h.written - row.count(GONE) * size for h in holdings for row in h.rows)
-        return held, written - again * size
+        there = written = 0
+        for holding in holdings:
+            for row in holding.rows:
+                gone = row.count(GONE) if holding.beside or row[:1] == [GONE] else 0
+                there += len(row) - gone
+                written += holding.written - gone * size
+        return held, written - (there - held) * size

@@ -190,8 +190,8 @@ class WindowedMemory:
                     if self._rack.get(group, key) is None:
                         self._rack.add(Kept(group, key, parent, row[full], tail, sound))
                     last += [kept for kept in [self._rack.get(group, key)] if kept is not None]
-        self.discard(holding)
         self._rack.touch(last)
+        self.discard(holding)
 
     def settle(self) -> None:
         self._rack.settle()
