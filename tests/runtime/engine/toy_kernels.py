@@ -26,7 +26,16 @@ from edgewise_runtime.format.abi import (
 )
 from edgewise_runtime.format.plan import Plan
 from tests.runtime.engine.toy_bundle import Bounds
-from tests.runtime.engine.toy_model import VOCAB, WHOLE, Draw, choose, digest_of, logits_of, mix, state_of
+from tests.runtime.engine.toy_model import (
+    VOCAB,
+    WHOLE,
+    Draw,
+    choose,
+    digest_of,
+    logits_of,
+    mix,
+    state_of,
+)
 
 POISON = 0xFFFF_FFFF_FFFF_FFFF
 NONE, EMBEDDED, COMPUTED = range(3)

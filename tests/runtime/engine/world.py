@@ -301,7 +301,9 @@ class World:
         except EdgewiseError as error:
             self._judge_refusal(error)
         else:
-            expected = [logits_of(digest_after(tokens[: i + 1], self._windows)) for i in range(len(tokens))]
+            expected = [
+                logits_of(digest_after(tokens[: i + 1], self._windows)) for i in range(len(tokens))
+            ]
             assert np.array_equal(logits, np.array(expected))
 
     def reload(self) -> None:
