@@ -57,6 +57,10 @@ def _tiny(folder: Path) -> Path:
     return write_tiny("qwen3-gqa2-tied", folder)
 
 
+def _windowed(folder: Path) -> Path:
+    return write_tiny("gemma2-window", folder)
+
+
 def _wide(folder: Path) -> Path:
     write_random(folder / WIDE.name, WIDE)
     return folder / WIDE.name
@@ -79,6 +83,8 @@ BUNDLES: Mapping[str, Made] = {
     # As tests/conftest.py compiles it, so that kernels are generated once.
     "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),
     "wide-f16": Made(_wide, "f16"),
+    # As tests/conftest.py compiles it, too: two state groups, one of them with a window.
+    "windowed-q4": Made(_windowed, "q4", prefill_chunk=128),
 }
 
 

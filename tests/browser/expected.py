@@ -21,6 +21,9 @@ LIKELY_OF = "webgpu-f32"
 CODED = "webgpu-f32-kv8"
 """A program with int8 pages."""
 
+WINDOWED = "webgpu-f32"
+"""A program with windows."""
+
 CHATS = (
     "Hello! Who are you?",
     "What is edgewise?",
@@ -47,10 +50,11 @@ TEXTS = (
 )
 
 
-def write_expected(bundle: Path, coded: Path, out: Path) -> None:
+def write_expected(bundle: Path, coded: Path, windowed: Path, out: Path) -> None:
     """Write greedy continuations of 20 prompts, or of a sample, to ``out``, unless it is there.
 
-    ``coded`` is a bundle with int8 pages, of which the same is told after prompts of its own.
+    ``coded`` is a bundle with int8 pages, ``windowed`` one with windows, of which the same is told
+    after prompts of their own.
 
     Per program and prompt: ``tokens``; ``margins``, by how much each token's logit leads the next
     best; ``deviations``, the standard deviation of the logits there, which bounds of float16
@@ -70,15 +74,16 @@ def write_expected(bundle: Path, coded: Path, out: Path) -> None:
                 likely = [_likely(engine, prompt) for prompt in prompts[:LIKELY]]
     expected["prompts"], expected["programs"] = prompts, programs
     expected["likely"] = likely
-    expected["coded"] = _coded(coded)
+    expected["coded"] = _made_up(coded, CODED)
+    expected["windowed"] = _made_up(windowed, WINDOWED)
     out.write_text(json.dumps(expected))
 
 
-def _coded(bundle: Path) -> object:
+def _made_up(bundle: Path, program: str) -> object:
     made = np.random.default_rng(4)
-    with _engine(bundle, CODED) as engine:
+    with _engine(bundle, program) as engine:
         prompts = [made.integers(10, 300, length).tolist() for length in (3, 40, 100)]
-        return {"prompts": prompts, "programs": {CODED: _continuations(engine, prompts)}}
+        return {"prompts": prompts, "programs": {program: _continuations(engine, prompts)}}
 
 
 def _engine(bundle: Path, name: str) -> Engine:

@@ -34,7 +34,8 @@ def main(out: Path, port: str) -> int:
 
     bundles = compile_bundles(out / "bundles")
     expected = out / "bundles" / ("expected-full.json" if FULL else "expected.json")
-    write_expected(bundles[0], out / "bundles" / "tiny-q4-kv8", expected)
+    made = out / "bundles"
+    write_expected(bundles[0], made / "tiny-q4-kv8", made / "windowed-q4", expected)
     write_constrained(bundles[0], out / "bundles" / "constrained.json")
     print(json.dumps({"expected": str(expected), "bundles": str(out / "bundles")}), flush=True)
     return edgewise(["serve", *map(str, bundles), "--host", "127.0.0.1", "--port", port])

@@ -21,6 +21,8 @@ export interface Followed {
 export interface Expected extends Followed {
   /** Of the bundle with int8 pages. */
   readonly coded: Followed;
+  /** Of the bundle with windows. */
+  readonly windowed: Followed;
   /** Of the first prompts, how likely the first tokens of `webgpu-f32` were. */
   readonly likely: readonly (readonly {
     readonly token_id: number;
