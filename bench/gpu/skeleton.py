@@ -81,7 +81,15 @@ def compile_skeleton(
     name = f"{shape.name}-{quant}"
     weights = hashlib.sha256(name.encode()).hexdigest()
     model = model_info(checkpoint, options)
-    made = build_manifest(name, model, weights, {GPU.name: {}}, programs, describe_files(folder))
+    made = build_manifest(
+        name,
+        model,
+        weights,
+        {GPU.name: {}},
+        programs,
+        describe_files(folder),
+        checkpoint.model.windows,
+    )
     missing = {
         entry.file: FileEntry(entry.bytes, NO_HASH, (NO_HASH,) * FileEntry.chunk_count(entry.bytes))
         for entry in entries.values()

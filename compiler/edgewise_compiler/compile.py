@@ -25,7 +25,7 @@ from edgewise_compiler.phases import CALIBRATING, CHECKING, HASHING, PACKING, RE
 from edgewise_compiler.proof import make_proof
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
 from edgewise_compiler.smoothing import smoothed
-from edgewise_compiler.state import state_group
+from edgewise_compiler.state import state_groups
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import InputError, StorageError, memory_errors
@@ -167,9 +167,9 @@ def compile_model(
         for target in options.targets:
             programs += TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
         # Before files of an older bundle come: only what was just made is vouched for.
-        name = _name(destination)
+        name, windows = _name(destination), checkpoint.model.windows
         files = describe_files(folder, progress=partial(tell, HASHING))
-        made = build_manifest(name, model, weights, layouts, programs, files)
+        made = build_manifest(name, model, weights, layouts, programs, files, windows)
         programs = [*trust.sign_programs(made)]
         hashed = made.files
         # 4. Programs of other targets that were there before.
@@ -192,7 +192,9 @@ def compile_model(
         files = {**hashed, **describe_files(folder, hashed)}
         if kept is not None:
             check_kept(*kept, files)
-        write_manifest(folder, build_manifest(name, model, weights, layouts, programs, files))
+        write_manifest(
+            folder, build_manifest(name, model, weights, layouts, programs, files, windows)
+        )
         tell(WRITING, 1, 1)
     return destination
 
@@ -267,8 +269,9 @@ def build_manifest(
     layouts: Mapping[str, Mapping[str, TensorEntry]],
     programs: Sequence[Program],
     files: Mapping[str, FileEntry],
+    windows: Sequence[int | None] = (),
 ) -> BundleManifest:
-    """The manifest of a bundle."""
+    """The manifest of a bundle; `windows` are those of the layers, empty where none has one."""
     coded = any(program.state_dtype == "int8" for program in programs)
     return BundleManifest(
         name=name,
@@ -279,8 +282,12 @@ def build_manifest(
             "tvm": version("apache-tvm"),
             "user": trust.key_id() or "",
         },
-        state_groups=(
-            state_group(range(model.layers), model.kv_heads, model.head_dim, scales=coded),
+        state_groups=state_groups(
+            windows or (None,) * model.layers,
+            model.context,
+            model.kv_heads,
+            model.head_dim,
+            scales=coded,
         ),
         layouts=layouts,
         programs=tuple(programs),

@@ -9,7 +9,7 @@ from edgewise_runtime.engine.prove import prove
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle, Progress
 from edgewise_runtime.format.proof import read_proof
-from edgewise_runtime.format.state import paged_state, pages_for
+from edgewise_runtime.format.state import footprint
 from edgewise_runtime.format.targets import TARGETS, is_native
 from edgewise_runtime.kv.budget import LEAST_CONTEXT, pool_pages
 
@@ -81,7 +81,7 @@ def load_program(
     chosen = choose(bundle, program, device.features(), device.target, device.name)
     most = bundle.model.context if context is None else context
     shortest = min(most, LEAST_CONTEXT) if context is None else context
-    least = pages_for(shortest, paged_state(bundle.manifest).page_tokens)
+    least = footprint(bundle.manifest).pages(shortest)
     pages = pool_pages(
         bundle,
         chosen,

@@ -150,10 +150,14 @@ def run_program(
     outputs: Outputs = {}
     chosen = device or device_for_target(bundle.manifest.program(program_id).target)
     pages = pages_for(count, paged_state(bundle.manifest).page_tokens)
-    with chosen.load(bundle, program_id, load_symbols={"pages": pages}, trust=trust) as program:
+    groups = len(bundle.manifest.state_groups)
+    with chosen.load(
+        bundle, program_id, load_symbols={"pages": pages * groups}, trust=trust
+    ) as program:
         request = Request(tuple(tokens), SamplingParams(max_tokens=1))
         sequence = Sequence(request, Tokenizer.from_bundle(bundle), (), model.context)
-        sequence.holding = Holding(sequence.chain, list(range(pages)))
+        own, *beside = (list(range(g * pages, (g + 1) * pages)) for g in range(groups))
+        sequence.holding = Holding(sequence.chain, own, tuple(beside))
         batch = Batch(program)
         batch.prefill([Span(sequence, 0, request.prompt)])
         for operation, live in (("embed", count), ("prefill", count), ("logits", rows)):

@@ -38,7 +38,7 @@ from edgewise_runtime.engine.trace import Trace
 from edgewise_runtime.errors import InputError, memory_errors
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
-from edgewise_runtime.format.state import paged_state
+from edgewise_runtime.format.state import footprint
 from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.text import Tokenizer
 from edgewise_runtime.text.template import Message
@@ -110,7 +110,7 @@ class Session:
         opened: list[LoadedProgram | Drafter | PageStore] = [self.program]
         try:
             most = self.bundle.model.context if context is None else context
-            self.context = min(most, pages * paged_state(self.bundle.manifest).page_tokens)
+            self.context = footprint(self.bundle.manifest).tokens(pages, most)
             if self.context < most:
                 warnings.warn(_less_context(self.bundle.name, self.context, most), stacklevel=3)
             drafter = open_drafter(

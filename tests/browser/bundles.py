@@ -61,6 +61,10 @@ def _experts(folder: Path) -> Path:
     return write_tiny("qwen3moe-step", folder)
 
 
+def _windowed(folder: Path) -> Path:
+    return write_tiny("gemma2-window", folder)
+
+
 def _wide(folder: Path) -> Path:
     write_random(folder / WIDE.name, WIDE)
     return folder / WIDE.name
@@ -84,6 +88,8 @@ BUNDLES: Mapping[str, Made] = {
     "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),
     "wide-f16": Made(_wide, "f16"),
     "experts-q4": Made(_experts, "q4"),
+    # As tests/conftest.py compiles it, too: two state groups, one of them with a window.
+    "windowed-q4": Made(_windowed, "q4", prefill_chunk=128),
 }
 
 

@@ -24,6 +24,9 @@ EXPERTS = "webgpu-f32"
 CODED = "webgpu-f32-kv8"
 """A program with int8 pages."""
 
+WINDOWED = "webgpu-f32"
+"""A program with windows."""
+
 CHATS = (
     "Hello! Who are you?",
     "What is edgewise?",
@@ -50,11 +53,11 @@ TEXTS = (
 )
 
 
-def write_expected(bundle: Path, coded: Path, experts: Path, out: Path) -> None:
+def write_expected(bundle: Path, coded: Path, experts: Path, windowed: Path, out: Path) -> None:
     """Write greedy continuations of 20 prompts, or of a sample, to ``out``, unless it is there.
 
-    ``coded`` is a bundle with int8 pages, of which the same is told after prompts of its own, and
-    ``experts`` one with mixtures of experts.
+    ``coded`` is a bundle with int8 pages, ``experts`` one with mixtures of experts, ``windowed``
+    one with windows, of which the same is told after prompts of their own.
 
     Per program and prompt: ``tokens``; ``margins``, by how much each token's logit leads the next
     best; ``deviations``, the standard deviation of the logits there, which bounds of float16
@@ -74,12 +77,13 @@ def write_expected(bundle: Path, coded: Path, experts: Path, out: Path) -> None:
                 likely = [_likely(engine, prompt) for prompt in prompts[:LIKELY]]
     expected["prompts"], expected["programs"] = prompts, programs
     expected["likely"] = likely
-    expected["coded"] = _tiny(coded, CODED)
-    expected["experts"] = _tiny(experts, EXPERTS)
+    expected["coded"] = _made_up(coded, CODED)
+    expected["experts"] = _made_up(experts, EXPERTS)
+    expected["windowed"] = _made_up(windowed, WINDOWED)
     out.write_text(json.dumps(expected))
 
 
-def _tiny(bundle: Path, program: str) -> object:
+def _made_up(bundle: Path, program: str) -> object:
     made = np.random.default_rng(4)
     with _engine(bundle, program) as engine:
         prompts = [made.integers(10, 300, length).tolist() for length in (3, 40, 100)]

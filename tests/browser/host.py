@@ -35,7 +35,8 @@ def main(out: Path, port: str) -> int:
     bundles = compile_bundles(out / "bundles")
     expected = out / "bundles" / ("expected-full.json" if FULL else "expected.json")
     made = out / "bundles"
-    write_expected(bundles[0], made / "tiny-q4-kv8", made / "experts-q4", expected)
+    others = (made / name for name in ("tiny-q4-kv8", "experts-q4", "windowed-q4"))
+    write_expected(bundles[0], *others, expected)
     write_constrained(bundles[0], out / "bundles" / "constrained.json")
     print(json.dumps({"expected": str(expected), "bundles": str(out / "bundles")}), flush=True)
     return edgewise(["serve", *map(str, bundles), "--host", "127.0.0.1", "--port", port])

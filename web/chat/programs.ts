@@ -3,7 +3,7 @@
 import { weightBytes } from "../engine/memory.ts";
 import type { BundleManifest } from "../format/manifest.ts";
 import { fitting } from "../format/programs.ts";
-import { pagedState, pagesFor } from "../format/state.ts";
+import { pagedState, pageSize, pagesFor } from "../format/state.ts";
 
 /** A program that this adapter can run. */
 export interface Runnable {
@@ -23,6 +23,6 @@ export function runnable(
   return fitting(manifest, new Set(features)).map((program) => ({
     id: program.id,
     weights: weightBytes(manifest, program),
-    conversation: (tokens) => pagesFor(tokens, pageTokens) * (program.pageBytes[0] ?? 0),
+    conversation: (tokens) => pagesFor(tokens, pageTokens) * pageSize(program),
   }));
 }

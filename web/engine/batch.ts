@@ -10,7 +10,7 @@ import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
 import * as abi from "../format/abi.ts";
 import { planFor } from "../format/programs.ts";
-import { pagedState, pagesFor } from "../format/state.ts";
+import { pagedState, pagesFor, pagesTogether } from "../format/state.ts";
 import type { Draft } from "./drafts/drafting.ts";
 import { type DrawnLogprob, logprobOf } from "./logprobs.ts";
 import { isGreedy, isPenalized, type SamplingParams } from "./sampling.ts";
@@ -66,6 +66,8 @@ export class Batch {
   private readonly vocab: number;
   private readonly context: number;
   private readonly columns: number;
+  /** The tables, one for each state group. */
+  private readonly tables: readonly string[];
   private sampled: readonly (readonly [Sequence, SamplingParams, boolean])[] = [];
   /** The mask of each row on the device. */
   private readonly masks: Uint32Array[] = [];
@@ -81,6 +83,7 @@ export class Batch {
     this.vocab = model.vocab;
     this.context = model.context;
     const { pageTokens } = pagedState(program.manifest);
+    this.tables = abi.TABLES.slice(0, pagesTogether(program.manifest));
     this.columns = abi.TABLE_HEADER + pagesFor(model.context, pageTokens);
     if (model.eos.length > abi.STOP_TOKENS) {
       throw new EdgewiseError("bundle.eos", `The bundle names ${model.eos.length} end tokens.`);
@@ -216,8 +219,10 @@ export class Batch {
     for (const [row, { pages }] of sequences.entries()) {
       const known = this.tabled[row] ?? 0;
       if (pages.length === known) continue;
-      const more = Int32Array.from(pages.slice(known));
-      this.program.write("table", more, row * this.columns + abi.TABLE_HEADER + known);
+      const at = row * this.columns + abi.TABLE_HEADER + known;
+      for (const [group, table] of this.tables.entries()) {
+        this.program.write(table, Int32Array.from(this.ofGroup(group, pages.slice(known))), at);
+      }
       this.tabled[row] = pages.length;
     }
     this.program.write("step", Int32Array.of(Math.min(reach, this.context)), abi.REACH);
@@ -342,10 +347,20 @@ export class Batch {
       table[at + abi.Q_LEN] = query.queries;
       table[at + abi.LIMIT] = sequence.kvLimit;
       table[at + abi.SLOT] = sequence.slot;
-      table.set(sequence.pages, at + abi.TABLE_HEADER);
     }
-    this.program.write("table", table);
+    for (const [group, name] of this.tables.entries()) {
+      for (const [row, { sequence }] of queries.entries()) {
+        table.set(this.ofGroup(group, sequence.pages), row * this.columns + abi.TABLE_HEADER);
+      }
+      this.program.write(name, table.slice());
+    }
     this.tabled = queries.map(({ sequence }) => sequence.pages.length);
+  }
+
+  /** The pages of a state group, of those that belong together. */
+  private ofGroup(group: number, pages: readonly number[]): readonly number[] {
+    const together = this.tables.length;
+    return together === 1 ? pages : pages.map((page) => page * together + group);
   }
 
   private write(buffer: string, values: readonly number[]): void {

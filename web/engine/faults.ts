@@ -8,7 +8,7 @@
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program, StateGroup } from "../format/manifest.ts";
-import { pagedState } from "../format/state.ts";
+import { pagesTogether } from "../format/state.ts";
 
 /**
  * The first of a sequence's pages, and of its layers, that have numbers that are not finite, and
@@ -34,11 +34,15 @@ export async function notFinite(
   pages: readonly number[],
   tokens: number,
 ): Promise<EdgewiseError> {
-  const group = pagedState(program.manifest);
   const { stateDtype } = program.program;
-  const fault = await findFault(group, stateDtype, pages, (name, page) =>
-    program.read(name, page, 1),
-  );
+  const together = pagesTogether(program.manifest);
+  let fault: Fault | null = null;
+  for (const [nth, group] of program.manifest.stateGroups.entries()) {
+    const found = await findFault(group, stateDtype, pages, (name, page) =>
+      program.read(name, page * together + nth, 1),
+    );
+    if (found && (!fault || found.layer < fault.layer)) fault = found;
+  }
   const [what, remedy] = explained(program.program, fault);
   return new EdgewiseError(
     "engine.not_finite",

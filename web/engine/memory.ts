@@ -4,7 +4,14 @@ import type { Machine } from "../client/machine.ts";
 import { EdgewiseError } from "../errors.ts";
 import { MAX_PAGES } from "../format/abi.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
-import { pagedState, pageRows, pagesFor, rowBytes } from "../format/state.ts";
+import {
+  pagedState,
+  pageRows,
+  pageSize,
+  pagesFor,
+  pagesTogether,
+  rowBytes,
+} from "../format/state.ts";
 
 /** The part of the memory beside the weights that pages may take. */
 const SHARE = 0.5;
@@ -48,12 +55,16 @@ export function poolPages(
   const one = pagesFor(context, group.pageTokens);
   const tokens = Math.min(least, context);
   const needed = pagesFor(tokens, group.pageTokens);
-  const [size = 0] = program.pageBytes;
+  const size = pageSize(program);
+  const together = pagesTogether(manifest);
   const each = available === null ? Math.min(one, pagesFor(USUAL_CONTEXT, group.pageTokens)) : one;
-  let wanted = Math.max(one, Math.min(each * manifest.model.maxBatch, MAX_PAGES));
+  let wanted = Math.max(
+    one,
+    Math.min(each * manifest.model.maxBatch, Math.floor(MAX_PAGES / together)),
+  );
   if (largestBuffer !== null) {
     const rows = [...pageRows(group, program.stateDtype).values()];
-    const layer = Math.max(1, ...rows.map(rowBytes));
+    const layer = Math.max(1, ...rows.map(rowBytes)) * together;
     if (needed * layer > largestBuffer) {
       throw new EdgewiseError(
         "device.memory",
@@ -100,7 +111,7 @@ export function firstPages(
   most: number,
   small: boolean,
 ): number {
-  const [size = 1] = program.pageBytes;
+  const size = pageSize(program) || 1;
   if (!small) {
     const usual = Math.max(pagesFor(USUAL_CONTEXT, pageTokens), Math.floor(KV_BYTES / size));
     return Math.min(usual, most);
@@ -120,7 +131,7 @@ export function mostPages(
   context: number,
   pool: number,
 ): number {
-  const [size = 1] = program.pageBytes;
+  const size = pageSize(program) || 1;
   return Math.min(pool, Math.max(pagesFor(context, pageTokens), Math.floor(KV_BYTES / size)));
 }
 

@@ -43,6 +43,12 @@ export const LIMIT = 4;
 export const COUNT = 5;
 export const SLOT = 6;
 
+/** The table of each state group, with its pages; the rows of all of them begin with the same header. */
+export const TABLES: readonly string[] = [
+  "table",
+  ...Array.from({ length: 7 }, (_, nth) => `table.${nth + 1}`),
+];
+
 /** Why a sequence has stopped: at an end token, at its limit, where nothing could be drawn. */
 export const AT_END = 1;
 export const AT_LIMIT = 2;
@@ -96,20 +102,23 @@ export interface StepBounds {
   readonly pages: number;
   readonly hidden: number;
   readonly vocab: number;
+  /** State groups; 1 unless said. */
+  readonly groups?: number;
 }
 
 export type SharedBuffer = readonly [role: Role, dtype: string, shape: readonly number[]];
 
 /** Every buffer that the host and a program share, by name, but for the pages. */
 export function sharedBuffers(bounds: StepBounds): ReadonlyMap<string, SharedBuffer> {
-  const { rows, batch, pages, hidden, vocab } = bounds;
+  const { rows, batch, pages, hidden, vocab, groups = 1 } = bounds;
+  const table: SharedBuffer = ["input", "int32", [batch, TABLE_HEADER + pages]];
   return new Map<string, SharedBuffer>([
     ["step", ["input", "int32", [STEP_WIDTH]]],
     ["tokens", ["input", "int32", [rows]]],
     ["positions", ["input", "int32", [rows, 1]]],
     ["row_seq", ["input", "int32", [rows]]],
     ["logit_rows", ["input", "int32", [batch]]],
-    ["table", ["input", "int32", [batch, TABLE_HEADER + pages]]],
+    ...TABLES.slice(0, groups).map((name) => [name, table] as const),
     ["ring", ["input", "int32", [batch, RING]]],
     ["eos", ["input", "int32", [STOP_TOKENS]]],
     ["sampling_f", ["input", "float32", [batch, SAMPLING_WIDTH]]],

@@ -6,8 +6,8 @@
  */
 
 import { EdgewiseError, shorten } from "../errors.ts";
-import { PAGE_TOKENS } from "./abi.ts";
-import type { BundleManifest, StateGroup } from "./manifest.ts";
+import { PAGE_TOKENS, TABLES } from "./abi.ts";
+import type { BundleManifest, Program, StateGroup } from "./manifest.ts";
 import { DTYPES } from "./plan.ts";
 
 /** The load symbol that is the number of pages: the first extent of every buffer of pages. */
@@ -25,26 +25,51 @@ export function pagesFor(tokens: number, pageTokens: number): number {
 }
 
 /**
- * The group that lists all state of a bundle's sequences.
+ * The group that says what a page is, of a bundle whose groups list all state of its sequences. All of them take their
+ * pages from one pool: a page of any of them is a row of each buffer of this one.
  *
- * @throws EdgewiseError `unsupported.state` for groups that this version cannot run: none, or
- *   several, recurrent ones, sliding windows, pages of another size.
+ * @throws EdgewiseError `unsupported.state` for groups that this version cannot run: none, or too many, recurrent ones,
+ *   pages of another size, buffers of their own.
  */
 export function pagedState(manifest: BundleManifest): StateGroup {
-  const [group, ...others] = manifest.stateGroups;
-  if (!group || others.length > 0) {
-    throw unsupported(manifest, `${manifest.stateGroups.length} state groups`, "one");
+  const { stateGroups } = manifest;
+  const [first] = stateGroups;
+  if (!first || stateGroups.length > TABLES.length) {
+    throw unsupported(manifest, `${stateGroups.length} state groups`, `1 to ${TABLES.length}`);
   }
-  for (const [name, found, wanted] of [
-    ["kind", group.kind, "paged"],
-    ["window", group.window, null],
-    ["page_tokens", group.pageTokens, PAGE_TOKENS],
-  ] as const) {
-    if (found === wanted) continue;
-    const what = `a state group whose '${name}' is ${shorten(found)}`;
-    throw unsupported(manifest, what, shorten(wanted));
+  for (const group of stateGroups) {
+    for (const [name, found, wanted] of [
+      ["kind", group.kind, "paged"],
+      ["page_tokens", group.pageTokens, PAGE_TOKENS],
+    ] as const) {
+      if (found === wanted) continue;
+      const what = `a state group whose '${name}' is ${shorten(found)}`;
+      throw unsupported(manifest, what, shorten(wanted));
+    }
+    for (const [name, mine, others] of [
+      ["buffers", group.buffers, first.buffers],
+      ["scales", group.scales, first.scales],
+    ] as const) {
+      if (mine.every((buffer, nth) => buffer === others[nth])) continue;
+      const what = `a state group whose '${name}' are ${shorten(mine)}`;
+      throw unsupported(manifest, what, `those of the first group, ${shorten(others)}`);
+    }
   }
-  return group;
+  return first;
+}
+
+/**
+ * How many pages of the pool belong together: one of each state group, for the same tokens. Whatever is not a kernel
+ * takes them as one page: page p is the pages p * n to p * n + n - 1 of the pool. So in a tab the pages behind a window
+ * stay as long as all others.
+ */
+export function pagesTogether({ stateGroups }: BundleManifest): number {
+  return Math.max(stateGroups.length, 1);
+}
+
+/** Bytes of the pages that belong together. */
+export function pageSize({ pageBytes: [size = 0, ...others] }: Program): number {
+  return size * (1 + others.length);
 }
 
 /**

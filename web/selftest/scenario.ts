@@ -8,7 +8,7 @@
  */
 import * as abi from "../format/abi.ts";
 import type { BundleManifest, ModelInfo } from "../format/manifest.ts";
-import { pagedState, pagesFor } from "../format/state.ts";
+import { pagedState, pagesFor, pagesTogether } from "../format/state.ts";
 import type { Asked } from "./drawing.ts";
 import { integers } from "./numbers.ts";
 
@@ -34,7 +34,7 @@ const SHORT = 7;
 const MANY_KEYS = 257; // more than the plan for a short sequence is for
 
 /** A model and the tokens of its pages. */
-type Model = ModelInfo & { readonly pageTokens: number };
+type Model = ModelInfo & { readonly pageTokens: number; readonly together: number };
 
 interface Conversation {
   readonly tokens: Int32Array<ArrayBuffer>;
@@ -51,7 +51,7 @@ const WARM: Asking = { temperature: 0.7, topK: 0, topP: 0.95 };
 /** The calls for a model, in their order; `logprobs`: whether its program has that operation. */
 export function scenario(manifest: BundleManifest, logprobs: boolean): Call[] {
   const { pageTokens } = pagedState(manifest);
-  const model = { ...manifest.model, pageTokens };
+  const model = { ...manifest.model, pageTokens, together: pagesTogether(manifest) };
   const room = Math.min(model.prefillChunk, model.context - 4);
   const tokens = integers(LONG + SHORT + 4, model.vocab, 20_251_121);
   const long = Math.min(LONG, room);
@@ -97,7 +97,7 @@ function prompt(model: Model, of: Conversation, length: number, wanted: number):
     ["tokens", of.tokens.slice(0, length)],
     ["positions", Int32Array.from({ length }, (_, at) => at)],
     ["row_seq", new Int32Array(length)],
-    ["table", table(model, [of], [0], length)],
+    ...tables(model, [of], [0], length),
   ]);
   const rows = Int32Array.from({ length: wanted }, (_, at) => length - wanted + at);
   return [
@@ -117,10 +117,7 @@ function sample(model: Model, of: Conversation, length: number): Call {
     operation: "sample",
     step: { n: 1, b: 1, r: 1, t: length },
     live: 1,
-    inputs: new Map<string, Input>([
-      ["table", table(model, [of], [length], 1)],
-      ...asking([GREEDY]),
-    ]),
+    inputs: new Map<string, Input>([...tables(model, [of], [length], 1), ...asking([GREEDY])]),
   };
 }
 
@@ -142,7 +139,7 @@ function decode(
       ["positions", Int32Array.from(lengths)],
       ["row_seq", each],
       ["logit_rows", each],
-      ["table", table(model, all, lengths, 1)],
+      ...tables(model, all, lengths, 1),
       ...asking(asked),
     ]),
   };
@@ -166,6 +163,21 @@ function asking(rows: readonly Asking[]): [string, Input][] {
     ["sampling_i", ints],
     ["eos", new Int32Array(abi.STOP_TOKENS).fill(abi.NO_TOKEN)],
   ];
+}
+
+/** The tables of all state groups, each with pages of its own. */
+function tables(
+  model: Model,
+  all: readonly Conversation[],
+  lengths: readonly number[],
+  rows: number,
+): [string, Input][] {
+  return abi.TABLES.slice(0, model.together).map((name, group) => {
+    const mine = all.map((of) => {
+      return { ...of, pages: of.pages.map((page) => page * model.together + group) };
+    });
+    return [name, table(model, mine, lengths, rows)];
+  });
 }
 
 function table(

@@ -13,7 +13,7 @@ import { prove } from "../engine/prove.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
 import type { Proof } from "../format/proof.ts";
-import { pagedState } from "../format/state.ts";
+import { pagedState, pagesTogether } from "../format/state.ts";
 import { outstanding } from "../store/download.ts";
 import type { Store } from "../store/store.ts";
 import { BundleFiles } from "./bundle.ts";
@@ -211,7 +211,7 @@ async function onDevice(
       };
       const program = await loadProgram(gpu, {
         ...runs,
-        loadSymbols: new Map([["pages", pages]]),
+        loadSymbols: new Map([["pages", pages * pagesTogether(manifest)]]),
         signal,
         later: RARE,
         fill: async (filled, ending) => {

@@ -82,6 +82,8 @@ class SharedSizes:
         columns: of the logits, padding included.
         layers: how many keep keys and values.
         heads: of every one of them.
+        windows: of each layer, tokens that a row sees, itself included; None for all before it.
+            Empty where no layer has one.
     """
 
     hidden: int
@@ -89,6 +91,7 @@ class SharedSizes:
     columns: int
     layers: int
     heads: Heads
+    windows: tuple[int | None, ...] = ()
 
 
 def shared_sizes(graphs: Mapping[str, Graph]) -> SharedSizes:
@@ -109,5 +112,12 @@ def shared_sizes(graphs: Mapping[str, Graph]) -> SharedSizes:
             "layer and the same for all.",
             remedy="Several state groups are not implemented: describe a model with one.",
         )
-    heads = attention[0].heads
-    return SharedSizes(hidden.width, tables[0].vocab, logits.width, len(attention), heads)
+    heads, windows = attention[0].heads, {op.layer: op.window for op in attention}
+    return SharedSizes(
+        hidden.width,
+        tables[0].vocab,
+        logits.width,
+        len(attention),
+        heads,
+        tuple(windows[layer] for layer in sorted(windows)) if any(windows.values()) else (),
+    )

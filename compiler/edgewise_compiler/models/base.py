@@ -108,6 +108,13 @@ class ModelConfig:
     still: tuple[int, ...] = ()
     mixture: Mixture | None = None
 
+    @property
+    def windows(self) -> tuple[int | None, ...]:
+        """The window of each layer; empty where none has one."""
+        if self.window is None or not self.local:
+            return ()
+        return tuple(self.window if i in self.local else None for i in range(self.layers))
+
 
 @dataclass(frozen=True)
 class LinearSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from edgewise_compiler.graph.build import SharedSizes
@@ -24,9 +25,9 @@ from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.options import Bounds
 from edgewise_compiler.plan.calls import Access, Argument, Call, Tensor
 from edgewise_compiler.quantize import NUMBERS
-from edgewise_compiler.state import state_group
+from edgewise_compiler.state import state_group, state_groups
 from edgewise_runtime.errors import CompileError
-from edgewise_runtime.format.abi import shared_buffers
+from edgewise_runtime.format.abi import TABLES, shared_buffers
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.manifest import StateGroup
@@ -56,6 +57,7 @@ class Lowering:
             pages=bounds.pages,
             hidden=sizes.hidden,
             vocab=sizes.vocab,
+            groups=len(self.groups),
         )
         if name not in shared:
             raise CompileError(f"No step buffer is called {name!r}.")
@@ -63,13 +65,41 @@ class Lowering:
 
     def kv_buffers(self, op: RopeAppend | Attention) -> tuple[Tensor, ...]:
         """All that a layer's keys and values lie in: its pages, and the scales of int8 pages."""
-        rows = page_rows(self._group([op.layer], op.heads), self.kv_dtype)
+        group = state_group((0,), op.heads.kv, op.heads.width, scales=self.kv_dtype == "int8")
+        place = op.layer
+        if self.shared.windows:
+            place = self.groups[self._group_of(op)].layers.index(op.layer)
         return tuple(
-            Tensor(name, "state", dtype, (PAGES, *shape)) for name, (dtype, shape) in rows.items()
+            Tensor(f"{name.removesuffix('0')}{place}", "state", dtype, (PAGES, *shape))
+            for name, (dtype, shape) in page_rows(group, self.kv_dtype).items()
         )
 
-    def _group(self, layers: Iterable[int], heads: Heads) -> StateGroup:
-        return state_group(layers, heads.kv, heads.width, scales=self.kv_dtype == "int8")
+    def table(self, op: RopeAppend | Attention) -> Tensor:
+        """The table with the pages of a layer's group."""
+        return self.step_tensor(TABLES[self._group_of(op)])
+
+    @property
+    def other_tables(self) -> tuple[Tensor, ...]:
+        """The tables of all groups but the first, to which a burst copies its rows' headers."""
+        return tuple(self.step_tensor(name) for name in TABLES[1 : len(self.groups)])
+
+    @cached_property
+    def groups(self) -> tuple[StateGroup, ...]:
+        """The state groups of the bundle."""
+        shared = self.shared
+        windows = shared.windows or (None,) * shared.layers
+        return state_groups(
+            windows,
+            self.bounds.context,
+            shared.heads.kv,
+            shared.heads.width,
+            scales=self.kv_dtype == "int8",
+        )
+
+    def _group_of(self, op: RopeAppend | Attention) -> int:
+        if not self.shared.windows:
+            return 0
+        return next(nth for nth, group in enumerate(self.groups) if op.layer in group.layers)
 
     @property
     def kv_seen(self) -> str:
@@ -77,10 +107,10 @@ class Lowering:
         return self.kv_dtype
 
     @property
-    def page_bytes(self) -> int:
-        """Bytes of a page of all layers."""
-        group = self._group(range(self.shared.layers), self.shared.heads)
-        return sum(map(row_bytes, page_rows(group, self.kv_dtype).values()))
+    def page_bytes(self) -> tuple[int, ...]:
+        """Bytes of a page of all layers of each group."""
+        rows = (page_rows(group, self.kv_dtype).values() for group in self.groups)
+        return tuple(sum(map(row_bytes, each)) for each in rows)
 
     def rope_spec(self, op: RopeAppend) -> RopeSpec:
         """What a kernel for ``op`` is made for."""

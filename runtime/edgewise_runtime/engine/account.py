@@ -10,13 +10,14 @@ from edgewise_runtime.engine.records import CachedTokens, StepRecord
 from edgewise_runtime.engine.scheduler import Scheduler
 from edgewise_runtime.engine.sequence import Piece, Sequence
 from edgewise_runtime.engine.step import Step
-from edgewise_runtime.kv.memory import PageMemory
+from edgewise_runtime.kv.base import KvMemory
+from edgewise_runtime.kv.holding import GONE
 
 
 class Account:
     """Tells `Metrics` what happens in one engine."""
 
-    def __init__(self, metrics: Metrics, scheduler: Scheduler, memory: PageMemory) -> None:
+    def __init__(self, metrics: Metrics, scheduler: Scheduler, memory: KvMemory) -> None:
         self.metrics = metrics
         self._scheduler = scheduler
         self._memory = memory
@@ -83,10 +84,16 @@ class Account:
         self.metrics.on_kv(used, len(self._memory), live)
 
     def _pages(self) -> tuple[int, int]:
-        """Pages that sequences hold, and the tokens in them; shared ones count once."""
+        """Pages that sequences hold, and the tokens in them; shared ones count once, a token that
+        is in pages of several state groups in each."""
         holdings = [s.holding for s in self._scheduler.running if s.holding is not None]
         held = self._memory.held
         # What several hold is full of the same tokens for all of them.
-        again = sum(len(holding.pages) for holding in holdings) - held
-        written = sum(holding.written for holding in holdings)
-        return held, written - again * self._memory.page_tokens
+        size = self._memory.page_tokens
+        there = written = 0
+        for holding in holdings:
+            for row in holding.rows:
+                gone = row.count(GONE) if holding.beside or row[:1] == [GONE] else 0
+                there += len(row) - gone
+                written += holding.written - gone * size
+        return held, written - (there - held) * size

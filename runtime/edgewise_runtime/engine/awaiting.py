@@ -9,7 +9,7 @@ from __future__ import annotations
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.shares import Line
 from edgewise_runtime.engine.turn import SHORT
-from edgewise_runtime.kv.memory import PageMemory
+from edgewise_runtime.kv.base import KvMemory
 
 WORTH_WAITING = 2
 """Pages of a prompt that another one is computing, for which it is better to wait."""
@@ -37,7 +37,7 @@ class Awaited:
         line: the prompts that are computed, and who asks for a place among them.
     """
 
-    def __init__(self, line: Line, memory: PageMemory) -> None:
+    def __init__(self, line: Line, memory: KvMemory) -> None:
         self._line = line
         self._memory = memory
         self._computing: dict[bytes, Sequence] = {}

@@ -118,5 +118,7 @@ class Batch:
 
 
 def _line(sequence: Sequence, start: int, rows: int = 1) -> Line:
-    pages = sequence.holding.pages if sequence.holding is not None else []
-    return Line(start, rows, pages, sequence.limit - 1, max(sequence.slot, 0))
+    holding, slot = sequence.holding, max(sequence.slot, 0)
+    if holding is None:
+        return Line(start, rows, [], sequence.limit - 1, slot)
+    return Line(start, rows, holding.pages, sequence.limit - 1, slot, holding.beside)

@@ -7,7 +7,7 @@ from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.speculate.base import Drafter, DraftView
 from edgewise_runtime.engine.speculate.length import AdaptiveLength
 from edgewise_runtime.engine.step import Limits, Step
-from edgewise_runtime.kv.memory import PageMemory
+from edgewise_runtime.kv.base import KvMemory
 
 
 class Drafting:
@@ -17,7 +17,7 @@ class Drafting:
     tokens of a draft would have to be counted one after the other.
     """
 
-    def __init__(self, drafter: Drafter | None, memory: PageMemory, limits: Limits) -> None:
+    def __init__(self, drafter: Drafter | None, memory: KvMemory, limits: Limits) -> None:
         self._drafter = drafter
         self._memory = memory
         self._limits = limits

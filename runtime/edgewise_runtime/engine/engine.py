@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from collections.abc import Sequence as Rows
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -16,6 +17,7 @@ from edgewise_runtime.engine.config import EngineOptions, step_limits
 from edgewise_runtime.engine.drafting import Drafting
 from edgewise_runtime.engine.faults import (
     find_fault,
+    from_fault,
     not_finite,
     sound_rows,
     states_not_finite,
@@ -29,11 +31,13 @@ from edgewise_runtime.engine.scheduler import Scheduler
 from edgewise_runtime.engine.sequence import Piece, Request, Sequence
 from edgewise_runtime.engine.step import Step
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
-from edgewise_runtime.format.state import paged_state
+from edgewise_runtime.format.state import footprint, paged_state
+from edgewise_runtime.kv.base import KvMemory
 from edgewise_runtime.kv.finite import PageNumbers
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.kv.keys import KeyChain, root_key
 from edgewise_runtime.kv.memory import PageMemory
+from edgewise_runtime.kv.windowed import WindowedMemory
 from edgewise_runtime.text import Tokenizer
 
 GONE = ("device.lost", "device.closed")
@@ -65,28 +69,15 @@ class GenerationEngine:
             InputError: ``input.step_tokens`` for a budget smaller than the program's batch.
         """
         options = options or EngineOptions()
-        group = paged_state(program.bundle.manifest)
-        page_tokens = group.page_tokens
-        self.context = min(context, pages * page_tokens)
+        self._footprint = footprint(program.bundle.manifest)
+        self.context = self._footprint.tokens(pages, context)
         self.metrics = options.metrics
         self._program = program
         self._tokenizer = tokenizer
         self._store = options.store
         self._runner = Runner(program)
         self._agrees = program.program.decode_agrees
-        self._memory = PageMemory(
-            program,
-            pages,
-            page_tokens=page_tokens,
-            inexact=options.share_decoded or self._agrees,
-            store=options.store,
-            shipped=options.shipped,
-            finite=PageNumbers(group, program.program.state_dtype).finite,
-            moved=lambda spilled, restored: self.metrics.on_pages_moved(
-                spilled=spilled, restored=restored
-            ),
-            keep=None if options.kept_bytes is None else options.kept_bytes // program.page_bytes,
-        )
+        self._memory = self._memory_of(pages, options)
         memory, size = self._memory, program.page_bytes
         self.metrics.kept = lambda: (memory.idle * size, memory.keep * size)
         self._pace = options.pace
@@ -100,6 +91,31 @@ class GenerationEngine:
         self._account = Account(options.metrics, self._scheduler, self._memory)
         self._drafting = Drafting(options.drafter, self._memory, self._scheduler.limits)
         self._pins = Pins(self._memory, root)
+
+    def _memory_of(self, pages: int, options: EngineOptions) -> KvMemory:
+        program = self._program
+        inexact = options.share_decoded or self._agrees
+        keep = None if options.kept_bytes is None else options.kept_bytes // program.page_bytes
+        if self._footprint.bounded:
+            # Neither stored nor shipped: see decision 82.
+            return WindowedMemory(
+                program, pages, footprint=self._footprint, inexact=inexact, keep=keep
+            )
+        return PageMemory(
+            program,
+            pages,
+            page_tokens=self._footprint.page_tokens,
+            inexact=inexact,
+            store=options.store,
+            shipped=options.shipped,
+            finite=PageNumbers(
+                paged_state(program.bundle.manifest), program.program.state_dtype
+            ).finite,
+            moved=lambda spilled, restored: self.metrics.on_pages_moved(
+                spilled=spilled, restored=restored
+            ),
+            keep=keep,
+        )
 
     @property
     def budget(self) -> int:
@@ -255,7 +271,11 @@ class GenerationEngine:
         logits = np.empty((len(tokens), vocab), np.float32)
         try:
             # From an empty prefix: every row is computed.
-            scored.holding = self._memory.acquire(scored.chain, tokens[:1], len(tokens))
+            # Where pages are given back behind a window, the others come as it is computed.
+            later = self._footprint.bounded
+            scored.holding = self._memory.acquire(
+                scored.chain, tokens[:1], len(tokens), later=later
+            )
             if scored.holding is not None:
                 self._score(scored, scored.holding, logits)
         except DeviceError as error:
@@ -263,11 +283,7 @@ class GenerationEngine:
             self.settle()
             raise
         if scored.holding is None:
-            raise EngineError(
-                f"The pages for {len(tokens):,} tokens to score are in use.",
-                remedy="Score when fewer requests run.",
-                code="engine.memory",
-            )
+            raise _no_room(len(tokens))
         return logits
 
     def pin(self, tokens: Rows[int], extras: tuple[str, ...] = ()) -> Sequence:
@@ -335,13 +351,19 @@ class GenerationEngine:
     def _score(self, scored: Sequence, holding: Holding, logits: npt.NDArray[np.float32]) -> None:
         """Compute all logits of a sequence, whose pages are given back whatever happens."""
         try:
-            for first, rows in self._runner.logits(scored):
+            for first, rows in self._runner.logits(scored, partial(self._grow, holding)):
                 logits[first : first + len(rows)] = rows
                 if (sound := sound_rows(rows)) < len(rows):
-                    fault = find_fault(self._program, holding.pages)
+                    fault = find_fault(self._program, holding, first + sound + 1)
                     raise not_finite(self._program.program, fault, first + sound + 1)
         finally:
             self._memory.discard(holding)
+
+    def _grow(self, holding: Holding, start: int, tokens: int) -> None:
+        """Make room for the tokens that a chunk ends with, which begins at `start`."""
+        holding.written = start
+        if not self._memory.grow(holding, tokens):
+            raise _no_room(tokens)
 
     def _run(self, step: Step, started: float) -> list[tuple[Sequence, Piece]]:
         begun = perf_counter()
@@ -414,17 +436,15 @@ class GenerationEngine:
 
     def _spoil(self, sequence: Sequence) -> None:
         """End a sequence whose logits are not finite; nobody else is given its pages."""
-        pages = sequence.holding.pages if sequence.holding is not None else []
-        fault = find_fault(self._program, pages[: self._memory.pages_for(len(sequence.known))])
+        fault = find_fault(self._program, sequence.holding, len(sequence.known))
         if fault is not None:
-            self._memory.withdraw(pages[fault.page :])
+            self._memory.withdraw(from_fault(sequence.holding, fault))
         sequence.fail(not_finite(self._program.program, fault, len(sequence.known)))
 
     def _check_pooled(self, sequence: Sequence) -> None:
         """Fail a sequence whose hidden states are not finite."""
         if sequence.pooled is not None and not sequence.pooled.finite:
-            pages = sequence.holding.pages if sequence.holding is not None else []
-            fault = find_fault(self._program, pages[: self._memory.pages_for(len(sequence.known))])
+            fault = find_fault(self._program, sequence.holding, len(sequence.known))
             sequence.fail(states_not_finite(self._program.program, fault))
 
     def _fail(self, error: EdgewiseError, concerned: Iterable[Sequence]) -> None:
@@ -439,3 +459,11 @@ class GenerationEngine:
         self._drafting.forget(sequence)
         self._account.ended(sequence)
         sequence.on_end()
+
+
+def _no_room(tokens: int) -> EngineError:
+    return EngineError(
+        f"The pages for {tokens:,} tokens to score are in use.",
+        remedy="Score when fewer requests run.",
+        code="engine.memory",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,9 @@ import numpy.typing as npt
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.errors import EngineError
 from edgewise_runtime.format.manifest import Program
-from edgewise_runtime.format.state import paged_state
+from edgewise_runtime.format.state import paged_state, pages_for
 from edgewise_runtime.kv.finite import Fault, PageNumbers
+from edgewise_runtime.kv.holding import GONE, Holding
 
 
 def sound_rows(logits: npt.NDArray[np.float32]) -> int:
@@ -21,10 +22,28 @@ def sound_rows(logits: npt.NDArray[np.float32]) -> int:
     return int(sound.argmin()) if not sound.all() else len(logits)
 
 
-def find_fault(program: LoadedProgram, pages: Sequence[int]) -> Fault | None:
-    """What in a sequence's pages is not finite. Raises what `read_page` does."""
-    group = paged_state(program.bundle.manifest)
-    return PageNumbers(group, program.program.state_dtype).find(pages, program.read_page)
+def find_fault(program: LoadedProgram, holding: Holding | None, tokens: int) -> Fault | None:
+    """What in the pages of a sequence's first tokens is not finite: the first layer's fault, of
+    those pages that it still has. Raises what `read_page` does."""
+    if holding is None:
+        return None
+    manifest = program.bundle.manifest
+    whole = paged_state(manifest)
+    count = pages_for(tokens, whole.page_tokens)
+    faults: list[Fault] = []
+    for group, row in zip(manifest.state_groups, holding.rows, strict=True):
+        numbers = PageNumbers(replace(whole, layers=group.layers), program.program.state_dtype)
+        gone = row.count(GONE)  # the first ones
+        fault = numbers.find(row[gone:count], program.read_page)
+        if fault is not None:
+            faults.append(replace(fault, page=gone + fault.page))
+    return min(faults, key=lambda fault: fault.layer, default=None)
+
+
+def from_fault(holding: Holding | None, fault: Fault) -> list[int]:
+    """The pages of a sequence, of all groups, from that of a fault on."""
+    rows = () if holding is None else holding.rows
+    return [page for row in rows for page in row[fault.page :] if page != GONE]
 
 
 def not_finite(program: Program, fault: Fault | None, tokens: int) -> EngineError:

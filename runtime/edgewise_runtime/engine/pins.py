@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Rows
 
 from edgewise_runtime.engine.sequence import Sequence
+from edgewise_runtime.kv.base import KvMemory
 from edgewise_runtime.kv.keys import KeyChain, salted
-from edgewise_runtime.kv.memory import PageMemory
 
 
 class Pins:
@@ -18,7 +18,7 @@ class Pins:
         root: the key before a prefix without extras.
     """
 
-    def __init__(self, memory: PageMemory, root: bytes) -> None:
+    def __init__(self, memory: KvMemory, root: bytes) -> None:
         self._memory = memory
         self._root = root
         self._keys: dict[tuple[tuple[str, ...], tuple[int, ...]], tuple[bytes, ...]] = {}

@@ -34,9 +34,13 @@ def prove(program: LoadedProgram, proof: Proof, pages: int) -> None:
         DeviceError: ``device.output`` where it computes something else; whatever `run` raises.
     """
     page = paged_state(program.bundle.manifest).page_tokens
+    groups = range(len(program.bundle.manifest.state_groups))
     last = len(proof.tokens) - 1
-    own = range(pages_for(last + 1, page))
-    if last < page + 2 or len(own) >= pages:
+    count = pages_for(last + 1, page)
+    # Each group's pages of the text, and one more of another.
+    own, *beside = (range(group * count, (group + 1) * count) for group in groups)
+    more = len(groups) * count
+    if last < page + 2 or more + len(groups) > pages:
         return
     buffers = StepBuffers(program, ())
 
@@ -48,7 +52,9 @@ def prove(program: LoadedProgram, proof: Proof, pages: int) -> None:
 
     def prefill(start: int, stop: int) -> None:
         rows = stop - start
-        buffers.compute([Line(start, rows, own, NEVER)], proof.tokens[start:stop], reach=stop)
+        buffers.compute(
+            [Line(start, rows, own, NEVER, 0, beside)], proof.tokens[start:stop], reach=stop
+        )
         step("embed", n=rows)
         step("prefill", n=rows, b=1)
         buffers.logit_rows([rows - 1])
@@ -70,10 +76,11 @@ def prove(program: LoadedProgram, proof: Proof, pages: int) -> None:
     for end, start in ((page + 1, 0), (last - 1, page + 1)):
         for first in range(start, end, buffers.rows):
             prefill(first, min(first + buffers.rows, end))
-    lines = [Line(position, 1, own, NEVER) for position in (last - 1, last)]
+    lines = [Line(position, 1, own, NEVER, 0, beside) for position in (last - 1, last)]
     decode(lines[:1])
     # Another that has read just the first page, which both of them look at.
-    other = Line(page, 1, [0, len(own)], NEVER, slot=1)
+    shared, *others = ([group * count, more + group] for group in groups)
+    other = Line(page, 1, shared, NEVER, 1, others)
     decode([lines[1], other] if buffers.sequences > 1 else lines[1:])
 
 

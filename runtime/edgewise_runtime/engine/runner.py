@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Rows
 from typing import NamedTuple
 
@@ -130,11 +130,18 @@ class Runner:
             first += len(draft) + 1
         return drawn
 
-    def logits(self, sequence: Sequence) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-        """Prefill a whole sequence; yield the logits after each row, some rows at a time."""
+    def logits(
+        self, sequence: Sequence, reserve: Callable[[int, int], None]
+    ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+        """Prefill a whole sequence; yield the logits after each row, some rows at a time.
+
+        Args:
+            reserve: makes room for tokens from one position to another.
+        """
         vocab, length = self._program.bundle.model.vocab, len(sequence.known)
         for start in range(0, length, self.rows):
             tokens = tuple(sequence.known[start : start + self.rows])
+            reserve(start, start + len(tokens))
             self._prefill([Span(sequence, start, tokens)])
             for first in range(0, len(tokens), self.sequences):
                 rows = range(first, min(first + self.sequences, len(tokens)))

@@ -23,8 +23,8 @@ from edgewise_runtime.engine.shares import Line, charge, shares
 from edgewise_runtime.engine.step import Chunk, Limits, Step
 from edgewise_runtime.engine.turn import SHORT, missing, order, passed_by
 from edgewise_runtime.errors import EngineError
+from edgewise_runtime.kv.base import KvMemory
 from edgewise_runtime.kv.keys import KeyChain, salted
-from edgewise_runtime.kv.memory import PageMemory
 
 APART = 3
 """Of so many steps beside streams one has tokens of short prompts that the pace leaves none for."""
@@ -33,7 +33,7 @@ APART = 3
 class Scheduler:
     """Sequences move from `waiting` to `running` and out when they have ended, or back again."""
 
-    def __init__(self, memory: PageMemory, limits: Limits, pace: Pace, root: bytes) -> None:
+    def __init__(self, memory: KvMemory, limits: Limits, pace: Pace, root: bytes) -> None:
         self.memory = memory
         self.limits = limits
         self.pace = pace
@@ -193,10 +193,11 @@ class Scheduler:
         """Give a sequence its slot and what is known of it; the other pages come as it grows."""
         leader = leader_of(sequence)
         total = len(sequence.known) + (not sequence.wants_none)
-        if leader is not None and leader.holding is not None:
-            shared = sequence.prompt_len - 1
+        shared = sequence.prompt_len - 1
+        led = None if leader is None else leader.holding
+        if leader is not None and led is not None and self.memory.can_fork(led, shared):
             exact = min(leader.exact, shared)
-            holding = self.memory.fork(leader.holding, shared, total, exact=exact)
+            holding = self.memory.fork(led, shared, total, exact=exact)
         else:
             # Room for all that those who run are still to compute, and a page more for each, so
             # that nobody has to be thrown out soon.
@@ -312,8 +313,7 @@ class Scheduler:
 
     def _promised(self, sequence: Sequence) -> int:
         """Pages that a sequence needs for what it knows and does not hold yet."""
-        held = 0 if sequence.holding is None else len(sequence.holding.pages)
-        return max(self.memory.pages_for(len(sequence.known) + 1) - held, 0)
+        return self.memory.lacking(sequence.holding, len(sequence.known) + 1)
 
     def _room(self, sequence: Sequence, tokens: int) -> bool:
         """Give a sequence pages for so many tokens, those of the last to have come if need be.

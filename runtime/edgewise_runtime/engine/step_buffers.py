@@ -159,6 +159,8 @@ class StepBuffers:
         self._vocab = model.vocab
         self._context = model.context
         self._table = TableRows(program)
+        groups = len(program.bundle.manifest.state_groups)
+        self._tables = [self._table, *(TableRows(program, group) for group in range(1, groups))]
         self.pages = self._table.pages
         self._burst: _Burst | None = None
         self._ahead: _Ahead | None = None
@@ -180,7 +182,8 @@ class StepBuffers:
         ahead, self._ahead, self._burst = self._ahead, None, None
         self._step(len(tokens), len(lines), logits, reach)
         if logits and ahead is not None and ahead.leads_to(lines, tokens):
-            self._table.go_on(lines)
+            for table in self._tables:
+                table.go_on(lines)
             self._burst = _Burst(lines, ahead.counts)
             return
         for name, array in row_arrays(lines, tokens).items():
@@ -188,7 +191,8 @@ class StepBuffers:
         if logits:
             self._program.write("logit_rows", np.arange(logits, dtype=np.int32))
             self._burst = _Burst(lines, [0] * len(lines))
-        self._table.begin(lines)
+        for table in self._tables:
+            table.begin(lines)
 
     def logit_rows(self, rows: Sequence[int]) -> None:
         """Ask for the logits of these rows of the step just run."""

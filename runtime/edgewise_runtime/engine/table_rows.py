@@ -33,6 +33,8 @@ class Line(NamedTuple):
             others follow or are replaced.
         limit: the most tokens it may come to have in KV.
         slot: its row of ``counts``.
+        beside: its pages of the other state groups, a list for each, as long as `pages`. Where it
+            has none any more, because they lie behind a window, they are negative.
     """
 
     start: int
@@ -40,6 +42,11 @@ class Line(NamedTuple):
     pages: Sequence[int]
     limit: int
     slot: int = 0
+    beside: Sequence[Sequence[int]] = ()
+
+    def pages_of(self, group: int) -> Sequence[int]:
+        """Its pages of a state group."""
+        return self.beside[group - 1] if group else self.pages
 
 
 def header_array(lines: Sequence[Line]) -> Integers:
@@ -63,7 +70,7 @@ def table_array(lines: Sequence[Line], columns: int) -> Integers:
 
 
 class TableRows:
-    """Writes rows of a program's ``table``.
+    """Writes rows of a program's ``table``, or of that of another state group.
 
     A page is written to a row once: a context of 128k tokens has 8,192 of them.
 
@@ -72,10 +79,11 @@ class TableRows:
         pages: the most pages of a row.
     """
 
-    def __init__(self, program: LoadedProgram) -> None:
+    def __init__(self, program: LoadedProgram, group: int = 0) -> None:
         """Raises BundleError ``bundle.buffer``."""
         self.sequences = program.bundle.model.max_batch
-        self.pages = _columns(program, "table") - abi.TABLE_HEADER
+        self._group, self._buffer = group, abi.TABLES[group]
+        self.pages = _columns(program, self._buffer) - abi.TABLE_HEADER
         self._program = program
         self._page_tokens = paged_state(program.bundle.manifest).page_tokens
         # As the device has them, but for the headers, which it goes on with.
@@ -90,7 +98,7 @@ class TableRows:
         self._rows[:count, : abi.TABLE_HEADER] = header_array(lines)
         news = [self._take(row, line) if pages else None for row, line in enumerate(lines)]
         if count * columns <= AT_ONCE:
-            self._program.write("table", self._rows[:count])
+            self._program.write(self._buffer, self._rows[:count])
             return
         for row, new in enumerate(news):
             self._write(row, slice(0, abi.TABLE_HEADER))
@@ -106,24 +114,26 @@ class TableRows:
     def drawn(self, count: int) -> tuple[list[int], bool]:
         """How many tokens each of the first rows has drawn since it began, and whether all go on
         where they may."""
-        state = self._program.read("table", slice(0, count), _STATE).tolist()
+        state = self._program.read(self._buffer, slice(0, count), _STATE).tolist()
         return [row[-1] for row in state], not any(row[0] for row in state)
 
     def _take(self, row: int, line: Line) -> slice | None:
         """Note a line's pages; the columns of those that are new, None where none is."""
-        pages, count, full = line.pages, len(line.pages), line.start // self._page_tokens
+        pages = line.pages_of(self._group)
+        count, full = len(pages), line.start // self._page_tokens
         first = self._settled[row] if self._whose[row] is pages else 0
         if first == full and self._written[row] == count and self._whose[row] is pages:
             return None
         # One that has become full since may be another's now, with the same tokens.
         new = slice(abi.TABLE_HEADER + first, abi.TABLE_HEADER + count)
-        self._rows[row, new] = pages[first:]
+        # Kernels look up what a window hides, and leave out what they find.
+        self._rows[row, new] = np.maximum(pages[first:], 0)
         self._whose[row], self._written[row], self._settled[row] = pages, count, full
         return new
 
     def _write(self, row: int, columns: slice) -> None:
         at = row * self._rows.shape[1] + int(columns.start)
-        self._program.write("table", self._rows[row, columns], at)
+        self._program.write(self._buffer, self._rows[row, columns], at)
 
 
 def _columns(program: LoadedProgram, buffer: str) -> int:

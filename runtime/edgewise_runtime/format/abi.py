@@ -40,6 +40,10 @@ STEP_SYMBOLS = ("n", "b", "r", "t")
 TABLE_HEADER = 8
 """int32 fields of a row of ``table`` before its page ids."""
 
+TABLES = ("table", *(f"table.{group}" for group in range(1, 8)))
+"""The table of each state group, with its pages. The rows of all of them begin with the same
+header: the host writes it to each, and a burst copies what it has changed in the first one."""
+
 KV_LEN, Q_START, Q_LEN, STOP, LIMIT, COUNT, SLOT = range(7)
 """Fields of a row of ``table``: tokens in KV, the first of its token rows and how many it has, why
 it has stopped (0 while it runs), the most tokens it may have in KV, how many tokens the burst has
@@ -90,7 +94,7 @@ SharedBuffer = tuple[Literal["input", "output", "state"], str, tuple[int, ...]]
 
 
 def shared_buffers(
-    *, rows: int, batch: int, pages: int, hidden: int, vocab: int
+    *, rows: int, batch: int, pages: int, hidden: int, vocab: int, groups: int = 1
 ) -> dict[str, SharedBuffer]:
     """Every buffer that the host and a program share, by name, but for the pages.
 
@@ -100,7 +104,9 @@ def shared_buffers(
         pages: pages of a sequence, at most.
         hidden: width of the residual stream.
         vocab: token ids.
+        groups: state groups.
     """
+    table: SharedBuffer = ("input", "int32", (batch, TABLE_HEADER + pages))
     return {
         "step": ("input", "int32", (STEP_WIDTH,)),
         "tokens": ("input", "int32", (rows,)),
@@ -108,7 +114,7 @@ def shared_buffers(
         "positions": ("input", "int32", (rows, 1)),
         "row_seq": ("input", "int32", (rows,)),
         "logit_rows": ("input", "int32", (batch,)),
-        "table": ("input", "int32", (batch, TABLE_HEADER + pages)),
+        **dict.fromkeys(TABLES[:groups], table),
         "ring": ("input", "int32", (batch, RING)),
         "eos": ("input", "int32", (STOP_TOKENS,)),
         "sampling_f": ("input", "float32", (batch, SAMPLING_WIDTH)),

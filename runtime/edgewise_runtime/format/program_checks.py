@@ -131,6 +131,7 @@ def _check_buffers(
         pages=max(pages, default=0),
         hidden=model.hidden,
         vocab=model.vocab,
+        groups=max(len(manifest.state_groups), 1),
     )
     for name, expected in shared.items():
         buffer = buffers.get(name)

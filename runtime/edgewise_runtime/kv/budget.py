@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.abi import MAX_PAGES
 from edgewise_runtime.format.bundle import Bundle, Program
-from edgewise_runtime.format.state import page_rows, paged_state, pages_for, row_bytes
+from edgewise_runtime.format.state import footprint, page_rows, paged_state, row_bytes
 
 SHARE = 0.5
 """The part of the memory beside the weights that pages may take."""
@@ -47,13 +47,14 @@ def pool_pages(
         DeviceError: ``device.memory`` where not even those fit.
         UnsupportedError: ``unsupported.state`` as `paged_state` does.
     """
-    group, (size,) = paged_state(bundle.manifest), program.page_bytes
-    one = pages_for(context, group.page_tokens)
+    group, size = paged_state(bundle.manifest), program.page_bytes[0]
+    sizes = footprint(bundle.manifest)
+    one = sizes.pages(context)
     least = context if least is None else min(least, context)
-    needed = pages_for(least, group.page_tokens)
+    needed = sizes.pages(least)
     each = one
     if available is None:
-        each = min(one, pages_for(USUAL_CONTEXT, group.page_tokens))
+        each = min(one, sizes.pages(USUAL_CONTEXT))
     wanted = max(one, min(each * bundle.model.max_batch + beside // size, MAX_PAGES))
     if largest_buffer is not None:
         layer = max(map(row_bytes, page_rows(group, program.state_dtype).values()))

@@ -89,9 +89,9 @@ class PageNumbers:
                 high = middle
         places = [low] if low < len(pages) else range(len(pages))
         for place in places:
-            for layer, counts in zip(
-                self.group.layers, self.counts(read(pages[place])), strict=True
-            ):
+            # Of the buffers a group may use the first ones.
+            found = self.counts(read(pages[place]))[: len(self.group.layers)]
+            for layer, counts in zip(self.group.layers, found, strict=True):
                 if any(counts):
                     return Fault(place, layer, self._part(*counts))
         return None

@@ -94,6 +94,11 @@ class PageMemory:
         """How many pages hold this many tokens."""
         return pages_for(tokens, self.page_tokens)
 
+    def lacking(self, holding: Holding | None, tokens: int) -> int:
+        """How many pages more so many tokens take than a sequence has."""
+        held = 0 if holding is None else len(holding.pages)
+        return max(self.pages_for(tokens) - held, 0)
+
     def room(self, holding: Holding) -> int:
         """Tokens that a holding's pages have room for."""
         return len(holding.pages) * self.page_tokens
@@ -145,6 +150,10 @@ class PageMemory:
         holding.pages += taken
         return True
 
+    def can_fork(self, holding: Holding, tokens: int) -> bool:
+        """Whether another sequence can begin with the first `tokens` of one."""
+        return True
+
     def fork(self, holding: Holding, tokens: int, total: int, *, exact: int) -> Holding | None:
         """Pages for `total` tokens of which the first `tokens` are another sequence's own, and
         `exact` of these written by prefill.
@@ -165,7 +174,7 @@ class PageMemory:
             self._shelf.release(pages)
             raise
         chain = KeyChain(holding.chain.root, keys)
-        return Holding(chain, pages, keys, Found(tokens, exact=exact), tokens)
+        return Holding(chain, pages, (), keys, Found(tokens, exact=exact), tokens)
 
     def publish(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> int:
         """Let others find the pages that a sequence has filled.

@@ -116,13 +116,15 @@ class PageTable:
         pool: where pages come from and go back to.
         most: pages a row of ``table`` has room for.
         page_tokens: tokens of a page.
+        groups: state groups: of each there are as many pages, and none is given back early.
     """
 
-    def __init__(self, pool: PagePool, most: int, page_tokens: int) -> None:
+    def __init__(self, pool: PagePool, most: int, page_tokens: int, groups: int = 1) -> None:
         self._pool = pool
         self._most = most
         self._page_tokens = page_tokens
         self.pages: list[int] = []
+        self.beside: tuple[list[int], ...] = tuple([] for _ in range(groups - 1))
 
     def missing(self, tokens: int) -> int:
         """How many more pages this many tokens need."""
@@ -139,12 +141,15 @@ class PageTable:
             most = self._most * self._page_tokens
             message = f"A sequence holds at most {most} tokens, not {tokens}."
             raise InputError(message, code="input.pages")
-        if needed > self._pool.free:
+        rows = (self.pages, *self.beside)
+        if needed * len(rows) > self._pool.free:
             return False
-        self.pages += self._pool.allocate(needed)
+        for row in rows:
+            row += self._pool.allocate(needed)
         return True
 
     def release(self) -> None:
         """Give all pages back."""
         pages, self.pages = self.pages, []
-        self._pool.release(pages)
+        others, self.beside = self.beside, tuple([] for _ in self.beside)
+        self._pool.release([*pages, *(page for row in others for page in row)])

@@ -126,13 +126,17 @@ def _unsupported(bundle: Bundle) -> str:
 
 def _state(bundle: Bundle, program: Program) -> str:
     """What a program keeps of a sequence, group by group."""
-    groups = zip(bundle.manifest.state_groups, program.page_bytes, strict=True)
+    alike: dict[tuple[str, int | None, int], int] = {}
+    for group in bundle.manifest.state_groups:
+        kind = group.kind, group.window, group.page_tokens
+        # A page of a group with fewer layers is as large as one of the first.
+        alike[kind] = alike.get(kind, 0) + program.page_bytes[0]
     return "; ".join(
-        f"{program.state_dtype}, {size(page / group.page_tokens)} a token, "
-        f"{size(page)} a page of {group.page_tokens}"
-        + ("" if group.kind == "paged" else f", {group.kind}")
-        + ("" if group.window is None else f", window of {group.window} tokens")
-        for group, page in groups
+        f"{program.state_dtype}, {size(page / page_tokens)} a token, "
+        f"{size(page)} a page of {page_tokens}"
+        + ("" if kind == "paged" else f", {kind}")
+        + ("" if window is None else f", window of {window} tokens")
+        for (kind, window, page_tokens), page in alike.items()
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgewise_runtime.devices.table import DEVICES
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.format.state import paged_state, pages_for
+from edgewise_runtime.format.state import footprint
 from edgewise_runtime.format.targets import TARGETS
 from edgewise_runtime.kv.budget import USUAL_CONTEXT, weight_bytes
 
@@ -41,10 +41,10 @@ def needed_bytes(bundle: Path, *, target: str | None = None, context: int | None
     opened = Bundle.open(bundle, verify=False)
     try:
         tokens = min(context or USUAL_CONTEXT, opened.model.context)
-        pages = pages_for(tokens, paged_state(opened.manifest).page_tokens)
+        pages = footprint(opened.manifest).pages(tokens)
         programs = opened.manifest.programs
         found = [one for one in programs if target in (None, one.target)] or programs
-        most = max(weight_bytes(opened, one) + pages * sum(one.page_bytes) for one in found)
+        most = max(weight_bytes(opened, one) + pages * one.page_bytes[0] for one in found)
         return PROCESS_BYTES + most
     finally:
         opened.close()

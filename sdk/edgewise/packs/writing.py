@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgewise_runtime.devices.base import Device
-from edgewise_runtime.errors import InputError, StorageError
+from edgewise_runtime.errors import InputError, StorageError, UnsupportedError
 from edgewise_runtime.files import storage_errors, write_bytes, write_json
 from edgewise_runtime.folders import new_folder
 from edgewise_runtime.format.bundle import Bundle, Program, describe_files, write_manifest
@@ -24,7 +24,7 @@ from edgewise_runtime.format.packs import (
     place_of,
 )
 from edgewise_runtime.format.seal import MANIFEST
-from edgewise_runtime.format.state import paged_state
+from edgewise_runtime.format.state import footprint, paged_state
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.page_file import header_of, producer_digest
 from edgewise_runtime.kv.shipped import file_bytes, read_index
@@ -77,8 +77,16 @@ def index_for(bundle: Bundle, program: Program, device: Device) -> PackIndex:
     """The index that packs of a program on a device are added to.
 
     Raises:
+        UnsupportedError: ``unsupported.packs`` for a model with windows.
         InputError: ``input.device`` where another program or device has computed those there.
     """
+    if footprint(bundle.manifest).bounded:
+        raise UnsupportedError(
+            f"{bundle.name!r} has layers with windows, whose pages are given back: there are no "
+            "packs of such models.",
+            remedy="Pin the prefix in the engine that answers (Engine.pin).",
+            code="unsupported.packs",
+        )
     producer, place = producer_of(bundle, program), place_of(program)
     tokens = paged_state(bundle.manifest).page_tokens
     empty = PackIndex(producer, device.identity, tokens, file_bytes(bundle, program))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +66,29 @@ bounds = st.builds(
     context=st.sampled_from([64, 100, 160]),
     agrees=st.booleans(),
 )
+windows = st.sampled_from(
+    [(20,), (1,), (None, 20), (33, None), (None, 16, 48), (None, None, 24, 24, 24)]
+)
+"""Of the state groups of a model that has some."""
+
+
+@st.composite
+def windowed_bounds(draw: st.DrawFn) -> Bounds:
+    """A program with windows, whose pages are enough for one sequence of half the context."""
+    made = replace(draw(bounds), windows=draw(windows))
+    groups = len(made.windows)
+    return replace(made, pages=draw(st.integers(9 * groups, 20 * groups)))
+
+
 stores = st.sampled_from([(0, 0), (4, 0), (100, 0), (3, 8), (2, 100)])
 drafters = st.sampled_from(["none", "none", "lookup", "oracle"])
 
 
 @st.composite
-def made_settings(draw: st.DrawFn) -> Setting:
-    memory_pages, disk_pages = draw(stores)
+def made_settings(draw: st.DrawFn, windowed: bool = False) -> Setting:
+    memory_pages, disk_pages = (0, 0) if windowed else draw(stores)
     return Setting(
-        draw(bounds),
+        draw(windowed_bounds() if windowed else bounds),
         step_tokens=draw(st.sampled_from([None, 0, 3, 40])),
         share_decoded=draw(st.integers(0, 3)) == 0,
         memory_pages=memory_pages,
@@ -293,6 +308,14 @@ class EngineMachine(RuleBasedStateMachine):
         return (*begin, *rest, 1)[-(self.world.engine.context - 1) :]
 
 
+class WindowedMachine(EngineMachine):
+    """The same with windows, behind which pages are given back."""
+
+    @initialize(setting=made_settings(windowed=True))
+    def begin(self, setting: Setting) -> None:
+        EngineMachine.begin(self, setting)
+
+
 def _open_files() -> int:
     folder = Path("/proc/self/fd")
     return len(list(folder.iterdir())) if folder.exists() else 0
@@ -304,6 +327,14 @@ def test_whatever_happens_every_request_gets_its_own_tokens() -> None:
     run_state_machine_as_test(EngineMachine, settings=settings(stateful_step_count=STEPS))
     assert EngineMachine.operations >= OPERATIONS * settings().max_examples
     assert EngineMachine.seen == {"passed", "its turn has come", "waits for pages"}
+
+
+def test_every_request_gets_its_own_tokens_from_what_is_left_within_windows() -> None:
+    EngineMachine.operations, EngineMachine.seen = 0, set()
+    gc.collect()
+    few = settings(stateful_step_count=STEPS, max_examples=max(settings().max_examples // 6, 4))
+    run_state_machine_as_test(WindowedMachine, settings=few)
+    assert EngineMachine.operations
 
 
 def test_what_fails_late_is_not_found_by_others(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.plan import Buffer, Plan, Symbol
 from edgewise_runtime.format.state import pages_for
 from edgewise_runtime.text import Tokenizer
-from tests.runtime.engine.toy_model import EOS, VOCAB, text_of
+from tests.runtime.engine.toy_model import EOS, VOCAB, WHOLE, Windows, text_of
 
 MAX_PAGES = 1 << 16
 FEW = 4
@@ -43,6 +43,7 @@ class Bounds:
         context: tokens of a sequence.
         agrees: whether decode writes what prefill would.
         eos: end tokens.
+        windows: of each state group.
     """
 
     pages: int = 40
@@ -51,6 +52,7 @@ class Bounds:
     context: int = 256
     agrees: bool = True
     eos: tuple[int, ...] = EOS
+    windows: Windows = WHOLE
 
     @property
     def columns(self) -> int:
@@ -72,7 +74,7 @@ def toy_bundle(bounds: Bounds) -> Bundle:
     model = ModelInfo(
         family="toy",
         hidden=1,
-        layers=1,
+        layers=len(bounds.windows),
         heads=1,
         kv_heads=1,
         head_dim=1,
@@ -85,14 +87,17 @@ def toy_bundle(bounds: Bounds) -> Bundle:
         eos=bounds.eos,
         quant="q4",
     )
-    group = StateGroup("paged", (0,), None, PAGE_TOKENS, 1, 1, ("kv.0",))
+    groups = tuple(
+        StateGroup("paged", (layer,), window, PAGE_TOKENS, 1, 1, ("kv.0",))
+        for layer, window in enumerate(bounds.windows)
+    )
     program = toy_program(bounds)
     manifest = BundleManifest(
         name="toy",
         model=model,
         weights_id="0" * 64,
         created_by={},
-        state_groups=(group,),
+        state_groups=groups,
         layouts={"cpu": {}},
         programs=(program,),
         files=dict.fromkeys(
@@ -129,7 +134,7 @@ def toy_program(bounds: Bounds) -> Program:
         plans={name: f"programs/toy/plans/{name}.json" for name in sorted(names)},
         entries=entries,
         state_dtype="uint32",
-        page_bytes=(2 * PAGE_TOKENS * 4,),
+        page_bytes=(2 * PAGE_TOKENS * 4,) * len(bounds.windows),
         decode_agrees=bounds.agrees,
     )
 
@@ -180,6 +185,7 @@ def _buffers(bounds: Bounds) -> tuple[Buffer, ...]:
         pages=bounds.columns - TABLE_HEADER,
         hidden=1,
         vocab=VOCAB,
+        groups=len(bounds.windows),
     )
     # The state of a token is a hash of 64 bits.
     shared["x"] = ("output", "uint64", (bounds.rows, 1))

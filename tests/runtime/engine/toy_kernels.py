@@ -21,11 +21,21 @@ from edgewise_runtime.format.abi import (
     SLOT,
     STOP,
     TABLE_HEADER,
+    TABLES,
     TOP_LOGPROBS,
 )
 from edgewise_runtime.format.plan import Plan
 from tests.runtime.engine.toy_bundle import Bounds
-from tests.runtime.engine.toy_model import VOCAB, Draw, choose, digest_of, logits_of, mix, state_of
+from tests.runtime.engine.toy_model import (
+    VOCAB,
+    WHOLE,
+    Draw,
+    choose,
+    digest_of,
+    logits_of,
+    mix,
+    state_of,
+)
 
 POISON = 0xFFFF_FFFF_FFFF_FFFF
 NONE, EMBEDDED, COMPUTED = range(3)
@@ -105,9 +115,13 @@ class ToyKernels:
         if sorted(covered) != list(range(rows)):
             raise FaultError(f"Sequences have rows {spans} of a step of {rows}.")
         for s, (first, count) in enumerate(spans):
-            digest = int(digest_of(self._states(s, self._table(s)[KV_LEN]))[-1])
+            length = int(self._table(s)[KV_LEN])
+            digest = self._before(s, length)
             for row in range(first, first + count):
-                digest = self._append(row, s, self._table(s)[KV_LEN] + row - first, digest)
+                position = length + row - first
+                if self._bounds.windows != WHOLE:
+                    digest = self._before(s, position)
+                digest = self._append(row, s, position, digest)
             yield
         for s, (first, count) in enumerate(spans):
             self._conclude(s, first, count)
@@ -117,6 +131,8 @@ class ToyKernels:
         for _ in range(k):
             yield from self._forward()
             yield from self._sample(advance=1)
+            for table in TABLES[1 : len(self._bounds.windows)]:
+                self._arrays[table][:, :TABLE_HEADER] = self._arrays["table"][:, :TABLE_HEADER]
 
     def _forward(self, _: int = 1) -> Iterator[None]:
         yield from self._embed()
@@ -130,7 +146,7 @@ class ToyKernels:
             if self._table(s)[STOP]:
                 continue
             length = self._table(s)[KV_LEN]
-            digest = int(digest_of(self._states(s, length))[-1])
+            digest = self._before(s, int(length))
             self._append(row, s, length, digest, decoded=not self._bounds.agrees)
             self._conclude(s, row, 1)
             yield
@@ -146,42 +162,64 @@ class ToyKernels:
             raise FaultError(f"Row {row} of x was not embedded.")
         if position >= self._arrays["step"][3]:
             raise FaultError(f"Position {position} is past what the step says.")
-        page = self._pages(s, int(position) + 1)[-1]
-        self.check_page(page)
         state = state_of(digest, int(self._arrays["x"][row, 0]), int(position))
-        self.kv[page, position % PAGE_TOKENS] = (state << 1) | decoded
+        for group in range(len(self._bounds.windows)):
+            page = self._pages(s, int(position), int(position) + 1, group)[-1]
+            self.check_page(page)
+            self.kv[page, position % PAGE_TOKENS] = (state << 1) | decoded
         return (digest + mix(state, int(position))) & POISON
 
     def _conclude(self, s: int, first: int, count: int) -> None:
         """Make rows of `x` what memory says of their sequence up to each."""
         start = int(self._table(s)[KV_LEN])
-        digests = digest_of(self._states(s, start + count))
+        if self._bounds.windows == WHOLE:
+            digests = digest_of(self._states(s, 0, start + count))[start + 1 :].tolist()
+        else:
+            digests = [self._seen(s, start + i + 1) for i in range(count)]
         for i in range(count):
-            self._arrays["x"][first + i, 0] = digests[start + i + 1]
+            self._arrays["x"][first + i, 0] = digests[i]
             self._holds[first + i] = COMPUTED
             self._x_of[first + i] = start + i
 
-    def _table(self, row: int) -> npt.NDArray[np.int32]:
+    def _before(self, s: int, length: int) -> int:
+        """The digest that a sequence's next token is made of."""
+        return self._seen(s, length, self_too=False)
+
+    def _seen(self, s: int, length: int, *, self_too: bool = True) -> int:
+        """The digest of what the last of so many tokens sees, or the one after it."""
+        total = 0
+        for group, window in enumerate(self._bounds.windows):
+            first = 0 if window is None else max(0, length - window + (not self_too))
+            states = self._states(s, first, length, group)
+            each = mix(states, np.arange(first, length, dtype=np.uint64))
+            total += int(each.sum(dtype=np.uint64))
+        return total & POISON
+
+    def _table(self, row: int, group: int = 0) -> npt.NDArray[np.int32]:
         if not 0 <= row < self._arrays["step"][1]:
             raise FaultError(f"There is no sequence {row} in this step.")
-        line: npt.NDArray[np.int32] = self._arrays["table"][row]
+        line: npt.NDArray[np.int32] = self._arrays[TABLES[group]][row]
         return line
 
-    def _pages(self, s: int, tokens: int) -> list[int]:
-        """The pages of a sequence's first tokens."""
-        count = -(-tokens // PAGE_TOKENS)
-        pages: list[int] = self._table(s)[TABLE_HEADER : TABLE_HEADER + count].tolist()
-        if len(pages) < count or not all(0 <= page < self._bounds.pages for page in pages):
-            raise FaultError(f"Sequence {s} has pages {pages} for {tokens} tokens.")
-        if len(set(pages)) < count:
+    def _pages(self, s: int, first: int, end: int, group: int = 0) -> list[int]:
+        """The pages of a sequence's tokens from `first` to `end`."""
+        begin, count = first // PAGE_TOKENS, -(-end // PAGE_TOKENS)
+        line = self._table(s, group)
+        if line[KV_LEN] != self._table(s)[KV_LEN]:
+            raise FaultError(f"The tables disagree about sequence {s}.")
+        pages: list[int] = line[TABLE_HEADER + begin : TABLE_HEADER + count].tolist()
+        if len(pages) < count - begin or not all(0 <= page < self._bounds.pages for page in pages):
+            raise FaultError(f"Sequence {s} has pages {pages} for tokens {first} to {end}.")
+        if len(set(pages)) < len(pages):
             raise FaultError(f"Sequence {s} has a page twice in {pages}.")
         return pages
 
-    def _states(self, s: int, length: int) -> npt.NDArray[np.uint64]:
-        """What memory holds of a sequence's first tokens."""
-        words = self.kv[self._pages(s, length)].reshape(-1)[:length]
+    def _states(self, s: int, first: int, end: int, group: int = 0) -> npt.NDArray[np.uint64]:
+        """What memory holds of a sequence's tokens from `first` to `end`."""
+        start = first // PAGE_TOKENS * PAGE_TOKENS
+        words = self.kv[self._pages(s, first, end, group)].reshape(-1)[first - start : end - start]
         if (words == POISON).any():
-            missing = int((words == POISON).argmax())
+            missing = first + int((words == POISON).argmax())
             raise FaultError(f"Position {missing} of sequence {s} was never written.")
         return words >> np.uint64(1)
 

@@ -1,7 +1,8 @@
 """A model made of hashes: what a history of tokens leaves in memory, and which token follows it.
 
 The state of a token is a hash of its position, its id and the states of all tokens before it. The
-logits after a token are a hash of all states. So one wrong word of memory gives other tokens, and
+logits after a token are a hash of all states. A model with windows has several such digests, each
+of the states within a window. So one wrong word of memory gives other tokens, and
 what a request has to answer can be computed from the request alone (`answer`).
 """
 
@@ -45,6 +46,12 @@ def digest_of(states: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """What the first i states amount to, for every i from 0 to all: uint64 [n] gives [n + 1]."""
     each = mix(states, np.arange(len(states), dtype=np.uint64))
     return np.concatenate([np.zeros(1, np.uint64), np.cumsum(each, dtype=np.uint64)])
+
+
+Windows = tuple[int | None, ...]
+"""How many of the last states, itself included, a token sees, for each digest; None for all."""
+
+WHOLE: Windows = (None,)
 
 
 def logits_of(digest: int) -> npt.NDArray[np.float32]:
@@ -131,12 +138,43 @@ class Answer:
     digests: tuple[int, ...] = ()
 
 
-def digest_after(tokens: Sequence[int]) -> int:
+def digest_after(tokens: Sequence[int], windows: Windows = WHOLE) -> int:
     """The digest of the states of all these tokens."""
+    if windows != WHOLE:
+        return History(tokens, windows).digest
     digest = 0
     for position, token in enumerate(tokens):
         digest = (digest + mix(state_of(digest, token, position), position)) & _MASK
     return digest
+
+
+class History:
+    """What a text is in memory, token by token."""
+
+    def __init__(self, tokens: Iterable[int], windows: Windows) -> None:
+        self._windows = windows
+        self._sums = [0]
+        for token in tokens:
+            self.add(token)
+
+    def add(self, token: int) -> None:
+        """One token more."""
+        position = len(self._sums) - 1
+        state = state_of(self._seen(own=False), token, position)
+        self._sums.append(self._sums[-1] + mix(state, position))
+
+    @property
+    def digest(self) -> int:
+        """Of all that the last one sees."""
+        return self._seen(own=True)
+
+    def _seen(self, *, own: bool) -> int:
+        """The digest of what the last token sees, or the next one but for itself."""
+        end, total = len(self._sums) - 1, 0
+        for window in self._windows:
+            first = 0 if window is None else max(0, end - window + (not own))
+            total += self._sums[end] - self._sums[first]
+        return total & _MASK
 
 
 class Rooms(Protocol):
@@ -161,6 +199,7 @@ def answer(
     eos: Sequence[int] = EOS,
     shortened: Iterable[Sequence[int]] = (),
     maze: Rooms | None = None,
+    windows: Windows = WHOLE,
 ) -> Answer:
     """Compute what a request gives directly, from nothing but the request.
 
@@ -169,6 +208,7 @@ def answer(
         number: which of its choices.
         shortened: prompts to go on with, one after the other, where the context is full.
         maze: what it has to follow.
+        windows: of the model.
     """
     ends = {*params.stop_token_ids, *(() if params.ignore_eos else eos)}
     if params.seed is not None:
@@ -187,12 +227,12 @@ def answer(
         return result("", "stop")
     if params.max_tokens == 0:
         return result("", "length")
-    digest = digest_after(prompt)
+    history = History(prompt, windows)
     while True:
         known = [*prompt, *tokens]
         counts = (2 * np.bincount(tokens, minlength=VOCAB)).astype(np.int64)
         counts[list(prompt)] |= 1
-        digests.append(digest)
+        digests.append(history.digest)
         now = unending if len(tokens) < params.min_tokens else params
         draw = draw_of(now, seed, number)
         if maze is not None and room is not None and not maze.free(room):
@@ -200,8 +240,8 @@ def answer(
             if maze.may_end(room) and not (len(tokens) < params.min_tokens and allowed):
                 allowed |= ends
             draw = replace(draw, allowed=allowed)
-        token = choose(logits_of(digest), len(known), draw, counts)
-        digest = (digest + mix(state_of(digest, token, len(known)), len(known))) & _MASK
+        token = choose(logits_of(history.digest), len(known), draw, counts)
+        history.add(token)
         tokens.append(token)
         if token in ends:
             return result(text, "stop")
@@ -220,7 +260,7 @@ def answer(
             if following is None:
                 return result(text, "length")
             prompt = following
-            digest = digest_after([*prompt, *tokens])
+            history = History([*prompt, *tokens], windows)
 
 
 def text_of(tokens: Sequence[int]) -> str:

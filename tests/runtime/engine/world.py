@@ -20,14 +20,19 @@ from edgewise_runtime.engine.speculate.base import Drafter, DraftView
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.abi import PAGE_TOKENS
+from edgewise_runtime.kv.holding import GONE
 from edgewise_runtime.kv.keys import KeyChain, producer_of, root_key
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
 from edgewise_runtime.kv.stored import stored_bytes
+from edgewise_runtime.kv.windowed import WindowedMemory
 from tests.runtime.engine.toy import Failure, ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
 from tests.runtime.engine.toy_constraint import Maze
+from tests.runtime.engine.toy_kernels import POISON
 from tests.runtime.engine.toy_model import (
     VOCAB,
+    WHOLE,
+    Windows,
     answer,
     digest_after,
     digest_of,
@@ -197,7 +202,8 @@ class World:
         self.scheduler = self.engine._scheduler
         self.memory = self.scheduler.memory
         self._root = root_key(self.program.bundle, self.program.program)
-        pool = self.memory._shelf.pool
+        rack = isinstance(self.memory, WindowedMemory)
+        pool = self.memory._rack.pool if rack else self.memory._shelf.pool
         self.program.guard(lambda page: pool.owners(page) == 1)
 
     def make(self, request: Request) -> list[Asked]:
@@ -250,6 +256,7 @@ class World:
             # A run can be told again only if it does not matter how fast the disk is.
             self._store.wait()
         self._settle_pins()
+        self._poison()
         if lost is not None:
             assert lost.code == "device.lost"
             assert self.failures
@@ -258,6 +265,10 @@ class World:
             self.check()
             self.engine.close()
             self.start()
+
+    @property
+    def _windows(self) -> Windows:
+        return self.setting.bounds.windows
 
     @property
     def open(self) -> list[Asked]:
@@ -290,7 +301,9 @@ class World:
         except EdgewiseError as error:
             self._judge_refusal(error)
         else:
-            expected = [logits_of(digest_after(tokens[: i + 1])) for i in range(len(tokens))]
+            expected = [
+                logits_of(digest_after(tokens[: i + 1], self._windows)) for i in range(len(tokens))
+            ]
             assert np.array_equal(logits, np.array(expected))
 
     def reload(self) -> None:
@@ -358,6 +371,13 @@ class World:
         self.engine.close()
         self.program.close()
 
+    def _poison(self) -> None:
+        """Whoever reads a page that was given back notices."""
+        if isinstance(self.memory, WindowedMemory) and not self.program.failing:
+            pool = self.memory._rack.pool
+            free = [page for page in range(len(pool)) if not pool.owners(page)]
+            self.program._kv[free] = POISON
+
     def _settle_pins(self) -> None:
         """Pin what has been computed."""
         for tokens, sequence in list(self.pinned.items()):
@@ -386,9 +406,11 @@ class World:
         tokens: dict[int, int] = {}
         for sequence in self.scheduler.running:
             holding = sequence.holding
-            for nth, page in enumerate(holding.pages if holding else ()):
-                here = min(max(sequence.computed - nth * PAGE_TOKENS, 0), PAGE_TOKENS)
-                tokens[page] = max(here, tokens.get(page, 0))
+            for row in holding.rows if holding else ():
+                for nth, page in enumerate(row):
+                    here = min(max(sequence.computed - nth * PAGE_TOKENS, 0), PAGE_TOKENS)
+                    if page != GONE:
+                        tokens[page] = max(here, tokens.get(page, 0))
         return len(tokens), sum(tokens.values())
 
     def _check_written(self, sequence: Running) -> None:
@@ -397,10 +419,12 @@ class World:
         if sequence.holding is None or sequence.rewound or not count:
             return
         pages = sequence.holding.pages
-        words = self.program._kv[pages].reshape(-1)[:count]
-        digests = digest_of(words >> np.uint64(1))
-        assert int(digests[-1]) == digest_after(sequence.known[:count])
-        decoded = np.concatenate([self.program.decoded(page) for page in pages])[:count]
+        if self._windows == WHOLE:
+            words = self.program._kv[pages].reshape(-1)[:count]
+            digests = digest_of(words >> np.uint64(1))
+            assert int(digests[-1]) == digest_after(sequence.known[:count])
+        there = [self.program.decoded(page) & (page != GONE) for page in pages]
+        decoded = np.concatenate(there)[:count]
         if not self.setting.share_decoded:
             found = sequence.holding.found
             assert self.setting.bounds.agrees or found.exact == found.total
@@ -428,6 +452,7 @@ class World:
             eos=self.setting.bounds.eos,
             shortened=asked.shortened,
             maze=maze,
+            windows=self._windows,
         )
         assert tokens == expected.tokens[: len(tokens)]
         if sequence.params.logprobs:

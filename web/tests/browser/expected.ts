@@ -23,6 +23,8 @@ export interface Expected extends Followed {
   readonly coded: Followed;
   /** Of the bundle with mixtures of experts. */
   readonly experts: Followed;
+  /** Of the bundle with windows. */
+  readonly windowed: Followed;
   /** Of the first prompts, how likely the first tokens of `webgpu-f32` were. */
   readonly likely: readonly (readonly {
     readonly token_id: number;

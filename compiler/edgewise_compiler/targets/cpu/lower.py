@@ -42,7 +42,7 @@ from edgewise_compiler.kernels.experts import ExpertsSpec
 from edgewise_compiler.kernels.matmul import MatmulSpec
 from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_compiler.plan.calls import Call, PlanCalls, Tensor
-from edgewise_compiler.targets.cpu.sampling import logprobs_calls, sampling_calls
+from edgewise_compiler.targets.cpu.sampling import header_calls, logprobs_calls, sampling_calls
 from edgewise_compiler.targets.lowering import (
     Lowering,
     Table,
@@ -332,10 +332,10 @@ def _gather(low: CpuLowering, node: Node[Gather]) -> Iterator[Call]:
 
 def _rope_append(low: CpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
     norms = tuple(low.param(f"{name}.weight") for name in node.params)
-    names = ("positions", "row_seq", "table")
+    steps = (low.step_tensor("positions"), low.step_tensor("row_seq"), low.table(node.op))
     arguments = (
         *read(*low.value(node.inputs[0]), *low.rotation(node.op)),
-        *read(*(low.step_tensor(name) for name in names), *norms),
+        *read(*steps, *norms),
         *to("write", *low.value(node.output)),
         *to("readwrite", *low.kv_buffers(node.op)),
         *read(low.step_tensor("step")),
@@ -364,7 +364,7 @@ def _attention(
     moved, flops = attention_cost(node.op.heads, low.kv_dtype, decode=decode)
     q, out = low.value(node.inputs[0]), low.value(node.output)
     arguments = (
-        *read(*q, *low.kv_buffers(node.op), low.step_tensor("table")),
+        *read(*q, *low.kv_buffers(node.op), low.table(node.op)),
         *to("write", *scratch, *out),
         *read(low.step_tensor("step")),
     )
@@ -408,6 +408,7 @@ def plans(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[PlanCalls, ...
     prefill = lower_graph(low, graphs["layers"], decode=False)
     decode = lower_graph(low, graphs["layers"], decode=True)
     forward = (*embedding, *decode, *head)
+    sampled = sampling_calls(low, low.isa, advance=True)
     return (
         PlanCalls("embed", embedding),
         PlanCalls("prefill", prefill),
@@ -416,5 +417,5 @@ def plans(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[PlanCalls, ...
         PlanCalls("sample", sampling_calls(low, low.isa, advance=False)),
         PlanCalls("logprobs", logprobs_calls(low, low.isa)),
         PlanCalls("forward", forward),
-        PlanCalls("decode", (*forward, *sampling_calls(low, low.isa, advance=True)), repeats=True),
+        PlanCalls("decode", (*forward, *sampled, *header_calls(low)), repeats=True),
     )

@@ -104,7 +104,7 @@ def _write_program(
         plans=files,
         entries={name: (Entry(dict([when.get(name, ("b", batch))]), name),) for name in files},
         state_dtype=low.kv_dtype,
-        page_bytes=(low.page_bytes,),
+        page_bytes=low.page_bytes,
         decode_agrees=low.arithmetic.exact,
     )
 

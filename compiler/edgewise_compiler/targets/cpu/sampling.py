@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from edgewise_compiler.kernels.cpu.sampling.headers import headers
 from edgewise_compiler.kernels.cpu.sampling.logprobs import logprobs, logprobs_scratch
 from edgewise_compiler.kernels.cpu.sampling.record import record
 from edgewise_compiler.kernels.cpu.sampling.sample import sample
 from edgewise_compiler.kernels.cpu.sampling.scratch import sample_scratch
 from edgewise_compiler.plan.calls import Call, Tensor
 from edgewise_compiler.targets.lowering import Lowering, mul, read, to
+from edgewise_runtime.format.abi import TABLE_HEADER
 
 
 def sampling_calls(low: Lowering, isa: str, *, advance: bool) -> tuple[Call, ...]:
@@ -46,6 +48,17 @@ def sampling_calls(low: Lowering, isa: str, *, advance: bool) -> tuple[Call, ...
             0,
         ),
     )
+
+
+def header_calls(low: Lowering) -> tuple[Call, ...]:
+    """The tables of the other state groups as the first one is now; nothing where there is one."""
+    others = low.other_tables
+    if not others:
+        return ()
+    kernel = headers(low.sampling_spec, len(others))
+    arguments = (*read(low.step_tensor("table")), *to("readwrite", *others))
+    moved = 8 * TABLE_HEADER * low.bounds.batch * len(others)
+    return (Call(kernel, arguments, "headers", moved, 0),)
 
 
 def logprobs_calls(low: Lowering, isa: str) -> tuple[Call, ...]:

@@ -222,7 +222,7 @@ def write_program(
             for operation, choices in made.entries.items()
         },
         state_dtype=variant.kv_dtype,
-        page_bytes=(low.page_bytes,),
+        page_bytes=low.page_bytes,
         decode_agrees=variant.serial,
         shaders=sources,
     )

@@ -334,8 +334,8 @@ def _combine(low: GpuLowering, node: Node[Combine]) -> Iterator[Call]:
 def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
     op, qkv = node.op, low.value(node.output)
     launch = rope_append(low.rope_spec(op), subgroups=low.variant.subgroups)
-    names = ("row_seq", "table") if low.kv_dtype == "int8" else ("positions", "row_seq", "table")
-    steps = (low.step_tensor(name) for name in names)
+    names = ("row_seq",) if low.kv_dtype == "int8" else ("positions", "row_seq")
+    steps = (*(low.step_tensor(name) for name in names), low.table(op))
     arguments = (
         *to("readwrite", qkv),
         *read(*low.rotation(op), *steps, *_head_norms(low, node)),
@@ -356,7 +356,7 @@ def _head_norms(low: GpuLowering, node: Node[RopeAppend] | Node[Attention]) -> t
 def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> Iterator[Call]:
     op, variant, spec = node.op, low.variant, low.attention_spec(node.op)
     qkv, out = low.value(node.inputs[0]), low.value(node.output)
-    table, step = low.step_tensor("table"), low.step_tensor("step")
+    table, step = low.table(op), low.step_tensor("step")
     kv = low.kv_buffers(op)
     moved, flops = attention_cost(op.heads, low.kv_dtype, decode=not many_rows)
     if variant.serial:

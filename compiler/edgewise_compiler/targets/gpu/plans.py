@@ -11,7 +11,7 @@ from edgewise_compiler.kernels.gpu.attention.decode import NEAR_SEGMENTS
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import PlanCalls
 from edgewise_compiler.targets.gpu.lower import GpuLowering, lower_graph, together_reach
-from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_calls
+from edgewise_compiler.targets.gpu.sampling import header_calls, logprobs_calls, sampling_calls
 
 FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
 SHORT_TILE = "_few"
@@ -77,7 +77,8 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
 
     def decode(name: str, low: GpuLowering) -> PlanCalls:
         sampled = sampling_calls(low, low.variant, advance=True)
-        return PlanCalls(name, (*forward(name, low).calls, *sampled), repeats=True)
+        calls = (*forward(name, low).calls, *sampled, *header_calls(low))
+        return PlanCalls(name, calls, repeats=True)
 
     def decoding(operation: str, make: Make) -> None:
         """Plans for one sequence and for several, and for those that are short."""

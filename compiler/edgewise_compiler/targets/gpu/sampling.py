@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from edgewise_compiler.kernels.gpu.sampling.headers import headers
 from edgewise_compiler.kernels.gpu.sampling.logprobs import logprobs
 from edgewise_compiler.kernels.gpu.sampling.sample import sample_scratch, sampling
 from edgewise_compiler.kernels.gpu.sampling.tops import tops, tops_shape
 from edgewise_compiler.plan.calls import Argument, Call, Tensor
 from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import Lowering, mul, read, to
-from edgewise_runtime.format.abi import LOGPROBS
+from edgewise_runtime.format.abi import LOGPROBS, TABLE_HEADER
 
 
 def sampling_calls(low: Lowering, variant: Variant, *, advance: bool) -> tuple[Call, ...]:
@@ -29,6 +30,17 @@ def sampling_calls(low: Lowering, variant: Variant, *, advance: bool) -> tuple[C
         launch = step.launch
         calls.append(Call(launch.function, arguments, step.label, moved, flops, launch.grid))
     return tuple(calls)
+
+
+def header_calls(low: Lowering) -> tuple[Call, ...]:
+    """The tables of the other state groups as the first one is now; nothing where there is one."""
+    others = low.other_tables
+    if not others:
+        return ()
+    launch = headers(low.sampling_spec, len(others))
+    arguments = (*read(low.step_tensor("table")), *to("readwrite", *others))
+    moved = 8 * TABLE_HEADER * low.bounds.batch * len(others)
+    return (Call(launch.function, arguments, "headers", moved, 0, launch.grid),)
 
 
 def logprobs_calls(low: Lowering) -> tuple[Call, ...]:

@@ -79,7 +79,10 @@ class DraftModel:
         self._steps = DraftSteps(program, target.model.eos)
         self._pool = PagePool(pages)
         self._page_tokens = paged_state(program.bundle.manifest).page_tokens
-        self._context = min(program.bundle.model.context, pages * self._page_tokens)
+        self._groups = len(program.bundle.manifest.state_groups)
+        # No page of a draft is given back behind a window.
+        room = pages // self._groups * self._page_tokens
+        self._context = min(program.bundle.model.context, room)
         self._kept: dict[int, _Kept] = {}
         self._calls = 0
         drafting = weight_bytes(program.bundle, program.program)
@@ -127,7 +130,7 @@ class DraftModel:
             return None
         kept = self._kept.get(view.key)
         if kept is None:
-            table = PageTable(self._pool, self._steps.pages, self._page_tokens)
+            table = PageTable(self._pool, self._steps.pages, self._page_tokens, self._groups)
             kept = self._kept[view.key] = _Kept(table)
         if not self._reserve(kept, known + k):
             return None

@@ -103,4 +103,5 @@ class DraftSteps:
 
 
 def _line(row: DraftRow, start: int, count: int, slot: int) -> Line:
-    return Line(start, count, row.table.pages, row.known + row.k, slot)
+    table = row.table
+    return Line(start, count, table.pages, row.known + row.k, slot, table.beside)

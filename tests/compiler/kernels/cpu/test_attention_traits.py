@@ -47,3 +47,15 @@ def test_decode_and_chunks_give_the_same_bits(
     same_bits(decode_rows(sequence, positions, "avx2"), rows[positions])
     (later,) = chunks([Part(sequence, 37, TOKENS - 37)], "avx2")
     same_bits(later, rows[37:])
+
+
+@pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
+def test_pages_behind_a_window_may_hold_anything(kv_dtype: str) -> None:
+    """They were given back, and another sequence has written there."""
+    sequence = traits(20, None, kv_dtype)
+    behind = replace(sequence, keys=sequence.keys.copy(), values=sequence.values.copy())
+    behind.keys[:112] = behind.values[:112] = np.nan
+    (rows,) = chunks([Part(sequence, 140, 10)], "avx2")
+    (hidden,) = chunks([Part(behind, 140, 10)], "avx2")
+    same_bits(hidden, rows)
+    same_bits(decode_rows(behind, [140, 149], "avx2"), decode_rows(sequence, [140, 149], "avx2"))

@@ -95,7 +95,8 @@ def spec_of(part: Part, bounds: Bounds = BOUNDS) -> AttentionSpec:
     heads, kv_dtype = part.story.heads, part.story.kv_dtype
     steps = (bounds.rows, bounds.batch, bounds.pages * PAGE_TOKENS)
     shape = (heads.query, heads.kv, heads.dim)
-    return AttentionSpec(*steps, *shape, kv_dtype, float(heads.dim**-0.5))
+    traits = part.story.window, part.story.softcap
+    return AttentionSpec(*steps, *shape, kv_dtype, float(heads.dim**-0.5), *traits)
 
 
 KERNELS = [
@@ -187,6 +188,39 @@ def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES]
     for batch in (parts[:4], parts[4:]):
         agrees(batch, decode(batch))
+
+
+@pytest.mark.parametrize("kv_dtype", ["float16", "float32", "int8"])
+@pytest.mark.parametrize(
+    ("window", "softcap"),
+    [(1, None), (20, None), (64, None), (100, 8.0), (None, 5.0)],
+    ids=["one token", "within a segment", "a segment", "capped, too", "capped"],
+)
+def test_windows_and_softcaps_match_the_reference(
+    window: int | None, softcap: float | None, kv_dtype: str
+) -> None:
+    def part(history: int, rows: int) -> Part:
+        told = replace(story(GROUPED, history + rows, kv_dtype), window=window, softcap=softcap)
+        return Part(told, history, rows)
+
+    rows = [part(history, 1) for history in (0, 19, 20, 84)]
+    agrees(rows, decode(rows))
+    for joined, merged in zip(near(rows), decode(rows), strict=True):
+        same_bits(joined, merged)
+    chunks = [part(0, 30), part(50, 31), part(128, 17)]
+    agrees(chunks, prefill(chunks))
+
+
+@pytest.mark.parametrize("kv_dtype", ["float16", "float32", "int8"])
+def test_pages_behind_a_window_may_hold_anything(kv_dtype: str) -> None:
+    """They were given back, and another sequence has written there."""
+    told = replace(story(GROUPED, 150, kv_dtype), window=20)
+    behind = replace(told, keys=told.keys.copy(), values=told.values.copy())
+    behind.keys[:112] = behind.values[:112] = np.nan
+    row, hidden = Part(told, 149, 1), Part(behind, 149, 1)
+    same_bits(decode([hidden])[0], decode([row])[0])
+    chunk, hidden = Part(told, 140, 10), Part(behind, 140, 10)
+    same_bits(prefill([hidden])[0], prefill([chunk])[0])
 
 
 @pytest.mark.parametrize("live", [1, 2, 3, 4])
