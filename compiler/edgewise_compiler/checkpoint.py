@@ -145,13 +145,13 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         tokens = _count_tokens(files, model.vocab)
         template = _chat_template(files)
         if tensors is None:
-            reader: WeightReader = stack.enter_context(SafetensorsReader(path))
-            if is_bare(reader):
-                reader = BareReader(reader)
-                # What it gives is states: logits of it mean nothing, and are those of the table.
-                model = replace(model, tied=model.tied or HEAD not in reader.names())
+            reader = stack.enter_context(SafetensorsReader(path))
             tensors = None if matrices is None else PackedReader(reader, matrices(reader))
         weights: WeightReader = tensors or reader
+        if tensors is None and is_bare(weights):
+            weights = BareReader(weights)
+            # What it gives is states: logits of it mean nothing, and are those of the table.
+            model = replace(model, tied=model.tied or HEAD not in weights.names())
         model = replace(model, tied=model.tied and not _has_own_head(weights))
         # Before anything is padded: errors say the shapes that the files have to have.
         stored = replace(model, head_dim=model.stored_head_dim)

@@ -162,10 +162,12 @@ def _model(
     size["limit_alphabet"] = rng.choice((60, 120))
     if kind == "WordPiece":
         word = rng.choice((5, 100))
-        model = models.WordPiece(unk_token="<unk>", max_input_chars_per_word=word)
-        return model, trainers.WordPieceTrainer(**size)
-    options = {name: True for name in ("fuse_unk", "ignore_merges") if rng.random() < 0.4}
-    marks = {
+        cut = models.WordPiece(unk_token="<unk>", max_input_chars_per_word=word)
+        return cut, trainers.WordPieceTrainer(**size)
+    options: dict[str, Any] = {
+        name: True for name in ("fuse_unk", "ignore_merges") if rng.random() < 0.4
+    }
+    marks: dict[str, Any] = {
         name: mark
         for name, mark in (("end_of_word_suffix", "</w>"), ("continuing_subword_prefix", "##"))
         if rng.random() < 0.25
