@@ -32,6 +32,8 @@ from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.packed.reader import PackedReader
 from edgewise_compiler.packed.table import unpacked
 from edgewise_compiler.quantize.codes import Holders
+from edgewise_compiler.vectors import as_file, ranks, vector_rules, yes_less_no
+from edgewise_compiler.weights.bare import HEAD, BareReader, is_bare
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import check_fetched, checkpoint_json
 from edgewise_compiler.weights.padded import PaddedReader, find_paddings
@@ -42,6 +44,7 @@ from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.format.tokenizer import open_tokenizer
+from edgewise_runtime.text.vectors import NAME as VECTORS
 
 MAX_BYTES = {
     "config.json": 4 << 20,
@@ -145,6 +148,10 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
             reader = stack.enter_context(SafetensorsReader(path))
             tensors = None if matrices is None else PackedReader(reader, matrices(reader))
         weights: WeightReader = tensors or reader
+        if tensors is None and is_bare(weights):
+            weights = BareReader(weights)
+            # What it gives is states: logits of it mean nothing, and are those of the table.
+            model = replace(model, tied=model.tied or HEAD not in weights.names())
         model = replace(model, tied=model.tied and not _has_own_head(weights))
         # Before anything is padded: errors say the shapes that the files have to have.
         stored = replace(model, head_dim=model.stored_head_dim)
@@ -154,13 +161,28 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         check_tensors(family, stored, weights)
         paddings = find_paddings(family.params(stored), family.params(model))
         held = {} if tensors is None else viewed(tensors.held(), views)
+        rules = _vector_rules(path, weights, files, model)
         stack.pop_all()
     carried = {name: files[name] for name in TOKENIZER_FILES if name in files}
+    if rules:
+        carried[VECTORS] = as_file(rules)
     if paddings:
         weights = PaddedReader(weights, paddings, model.stored_head_dim, model.head_dim)
         # Codes of a file are for its own columns and rows.
         held = {name: schemes for name, schemes in held.items() if name not in paddings}
     return Checkpoint(path, config, family, model, weights, carried, tokens, template, held)
+
+
+def _vector_rules(
+    path: Path, weights: WeightReader, files: Mapping[str, bytes], model: ModelConfig
+) -> dict[str, Any]:
+    """What vectors.json is to say; nothing of files and of folders that say nothing of vectors."""
+    if not path.is_dir():
+        return {}
+    rules = vector_rules(path)
+    if ranks(path, model):
+        rules["yes_less_no"] = yes_less_no(weights, files, model)
+    return rules
 
 
 def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> None:

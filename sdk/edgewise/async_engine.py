@@ -14,7 +14,7 @@ import numpy.typing as npt
 from edgewise.answers import Completion
 from edgewise.async_generation import AsyncGeneration
 from edgewise.cache import Progress
-from edgewise.embedding import begin_beside, normalized
+from edgewise.embedding import begin_beside, normalized, prompted
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
 from edgewise.session import Loaded, Session, Submission
@@ -166,14 +166,17 @@ class AsyncEngine(Loaded):
         self,
         texts: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
         *,
-        pooling: Pooling = "last",
-        normalize: bool = True,
+        pooling: Pooling | None = None,
+        normalize: bool | None = None,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> npt.NDArray[np.float32]:
         """Return a vector for each text; as `Engine.embed`."""
-        embedding = await begin_beside(self._session, texts, pooling, truncate=truncate)
+        given = prompted(texts, self._session.texts.vectors.prompts, prompt)
+        embedding = await begin_beside(self._session, given, pooling, truncate=truncate)
         vectors = await embedding.wait()
-        return normalized(vectors) if normalize else vectors
+        said = self._session.texts.vectors.normalize if normalize is None else normalize
+        return normalized(vectors) if said else vectors
 
     async def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages until `unpin`; as `Engine.pin`."""

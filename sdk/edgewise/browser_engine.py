@@ -300,9 +300,10 @@ class BrowserEngine:
         self,
         texts: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
         *,
-        pooling: Pooling = "last",
-        normalize: bool = True,
+        pooling: Pooling | None = None,
+        normalize: bool | None = None,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> NoReturn:
         """Refused: hidden states do not leave a tab. Raises as `score`."""
         raise _unsupported("embed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -173,10 +173,35 @@ class Embedding:
         self._future.set_exception(again(error))
 
 
+def prompted(texts: Any, prompts: Mapping[str, str], name: str | None) -> Any:
+    """Texts that begin with a prompt of the model; token ids stay as they are.
+
+    Raises:
+        InputError: ``input.prompt_name`` for a name that the model has no prompt of.
+    """
+    if name is None:
+        return texts
+    if name not in prompts:
+        raise InputError(
+            f"The model has no prompt {shorten(name)}.",
+            remedy=f"It has {', '.join(sorted(prompts)) or 'none'}.",
+            code="input.prompt_name",
+        )
+    if isinstance(texts, str):
+        return prompts[name] + texts
+    if not isinstance(texts, list | tuple):
+        return texts
+    return [prompts[name] + one if isinstance(one, str) else one for one in texts]
+
+
 def begin(session: Session, texts: Any, pooling: Any, *, truncate: bool) -> Embedding:
-    """Begin to embed texts; raises as `embedded_ids`, `sequences_of` and `Embedding`."""
+    """Begin to embed texts, pooled as the model says where `pooling` is None.
+
+    Raises as `embedded_ids`, `sequences_of` and `Embedding`.
+    """
     ids = embedded_ids(texts, session.tokenizer, session.context, truncate=truncate)
-    made = sequences_of(session.loop.engine, ids, pooling)
+    chosen = session.texts.vectors.pooling if pooling is None else pooling
+    made = sequences_of(session.loop.engine, ids, chosen)
     return Embedding(session.loop, made, session.bundle.model.hidden)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from edgewise.answers import Completion
 from edgewise.cache import Progress
-from edgewise.embedding import begin, normalized
+from edgewise.embedding import begin, normalized, prompted
 from edgewise.generation import Generation, Stream, run_together
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
@@ -304,9 +304,10 @@ class Engine(Loaded):
         self,
         texts: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
         *,
-        pooling: Pooling = "last",
-        normalize: bool = True,
+        pooling: Pooling | None = None,
+        normalize: bool | None = None,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> npt.NDArray[np.float32]:
         """Return a vector for each text: float32 [texts, hidden].
 
@@ -317,20 +318,26 @@ class Engine(Loaded):
             texts: text, which gets the tokenizer's special tokens, or token ids as they are; or a
                 list of either, of 2,048 at most.
             pooling: ``"last"``, the state of the last token, which has seen all others; or
-                ``"mean"``, that of all tokens. Default: the last one's.
+                ``"mean"``, that of all tokens. Default: as the model was trained, where its
+                checkpoint says so, and else the last one's.
             normalize: make each vector one of length 1, so that the product of two is the cosine of
-                the angle between them. Default: True.
+                the angle between them. Default: as the checkpoint says, and else True.
             truncate: leave out what is behind the context, instead of refusing the text. Default:
                 False.
+            prompt: the name of a text that each text is to begin with, of those that the model's
+                checkpoint has, such as ``"query"``. Default: none of them.
 
         Raises:
-            InputError: a text that is empty or too long, too many texts, another `pooling`.
+            InputError: a text that is empty or too long, too many texts, another `pooling`, or a
+                prompt that the model has not.
             BundleError: ``bundle.entry`` for a bundle compiled before there were embeddings.
             EngineError: ``engine.busy``, ``engine.closed``; ``engine.not_finite`` where the model's
                 numbers have overflowed.
         """
-        vectors = begin(self._session, texts, pooling, truncate=truncate).result()
-        return normalized(vectors) if normalize else vectors
+        given = prompted(texts, self._session.texts.vectors.prompts, prompt)
+        vectors = begin(self._session, given, pooling, truncate=truncate).result()
+        said = self._session.texts.vectors.normalize if normalize is None else normalize
+        return normalized(vectors) if said else vectors
 
     def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages on the device until `unpin`.

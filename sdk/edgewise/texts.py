@@ -15,6 +15,7 @@ from edgewise.wanted import wanted_of
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.text import Tokenizer
 from edgewise_runtime.text.files import TextFiles
+from edgewise_runtime.text.vectors import rules_of
 
 _ANY_LENGTH = 1 << 31
 """Tokens that no prompt has."""
@@ -25,6 +26,7 @@ class Texts:
 
     Attributes:
         defaults: what the model's generation_config.json sets, see `model_defaults`.
+        vectors: what the model says of its vectors.
     """
 
     def __init__(self, bundle: Bundle) -> None:
@@ -33,6 +35,7 @@ class Texts:
         self.tokenizer = Tokenizer.from_bundle(bundle)
         self.prompts = ChatPrompts(bundle, self.tokenizer)
         model = bundle.model
+        self.vectors = rules_of(TextFiles.of_bundle(bundle), model.hidden)
         self.defaults = defaults_from(self._config, vocab=model.vocab, eos=model.eos)
 
     def not_obeyed(self) -> list[str]:

@@ -54,6 +54,9 @@ def find_family(hf: Mapping[str, Any]) -> Family:
             remedy="Use a complete checkpoint folder as Hugging Face transformers saves it.",
             code="checkpoint.config",
         )
+    whole = name.removesuffix("Model") + "ForCausalLM"
+    if name not in by_name and name.endswith("Model") and whole in by_name:
+        name = whole  # saved without its head
     if name not in by_name:
         what = f"Models of architecture {shorten(name)}"
         raise refusal(what, missing(name, hf), (a for f in FAMILIES for a in f.architectures))

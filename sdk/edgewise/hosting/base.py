@@ -145,6 +145,7 @@ class Facts:
         defaults: options that its generation_config.json sets.
         end_tokens: texts of those that end an answer.
         created: when its bundle was written, seconds since the epoch.
+        ranking: `VectorRules.direction` in base64; empty for a model that ranks no texts.
     """
 
     name: str
@@ -162,6 +163,7 @@ class Facts:
     defaults: Mapping[str, Json]
     end_tokens: tuple[str, ...]
     created: int = 0
+    ranking: str = ""
 
 
 class Hosted(ABC):
@@ -193,7 +195,7 @@ class Hosted(ABC):
         self,
         texts: Sequence[str | Sequence[int]],
         *,
-        pooling: str = "last",
+        pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
     ) -> list[Embedded]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,7 @@ def facts_of_texts(
         device: what it runs on, for people.
     """
     model = bundle.model
+    direction = texts.vectors.direction
     layout = bundle.manifest.layouts[program.layout]
     weights = {name: tensor for name, tensor in layout.items() if name not in ROTATIONS}
     spelled = (texts.tokenizer.token_of(token) for token in model.eos)
@@ -117,6 +119,7 @@ def facts_of_texts(
         defaults=dict(texts.defaults),
         end_tokens=tuple(text for text in spelled if text is not None),
         created=_written(bundle.folder / MANIFEST),
+        ranking="" if direction is None else b64encode(direction.tobytes()).decode(),
     )
 
 

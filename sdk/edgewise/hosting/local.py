@@ -71,7 +71,7 @@ class LocalModel(Hosted):
         self,
         texts: Sequence[str | Sequence[int]],
         *,
-        pooling: str = "last",
+        pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
     ) -> list[Embedded]:

@@ -45,7 +45,7 @@ class Pooled(Hosted):
         self,
         texts: Sequence[str | Sequence[int]],
         *,
-        pooling: str = "last",
+        pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
     ) -> list[Embedded]:

@@ -105,7 +105,7 @@ class TabModel(Hosted):
         self,
         texts: Sequence[str | Sequence[int]],
         *,
-        pooling: str = "last",
+        pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
     ) -> list[Embedded]:

@@ -77,7 +77,7 @@ class Worker(Hosted):
         self,
         texts: Sequence[str | Sequence[int]],
         *,
-        pooling: str = "last",
+        pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
     ) -> list[Embedded]:

@@ -135,11 +135,21 @@ function trainedTokenizers(): Bytes[] {
   const cases = jsonOf(fileOf("tests/text/trained.json"));
   const listed = typeof cases === "object" && cases && "tokenizers" in cases && cases.tokenizers;
   const found = Array.isArray(listed) ? listed : [];
-  return found.map((each: { readonly tokenizer: unknown }) => encode(JSON.stringify(each.tokenizer)));
+  return found.map((each: { readonly tokenizer: unknown }) =>
+    encode(JSON.stringify(each.tokenizer)),
+  );
 }
 
 const STEPS = [
-  ...["ByteLevel", "Sequence", "Replace", "Precompiled", "BertNormalizer", "Metaspace", "WordPiece"],
+  ...[
+    "ByteLevel",
+    "Sequence",
+    "Replace",
+    "Precompiled",
+    "BertNormalizer",
+    "Metaspace",
+    "WordPiece",
+  ],
   ...["Unigram", "Whitespace", "Split", "BPEDecoder", "MergedWithNext", "first"],
 ];
 

@@ -140,7 +140,7 @@ class WatchedModel(Hosted):
         self,
         texts: Sequence[str | Sequence[int]],
         *,
-        pooling: str = "last",
+        pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
     ) -> list[Embedded]:

@@ -43,9 +43,13 @@ class DetokenizeRequest(OfModel):
 
 
 class RerankRequest(OfModel):
-    """``POST /rerank``. Documents are texts, or objects with one as `text`."""
+    """``POST /rerank``. Documents are texts, or objects with one as `text`.
+
+    `instruction` is beside the API: what a model that ranks is told to look for.
+    """
 
     query: Text
+    instruction: Text | None = None
     documents: Annotated[list[Text | Document], Field(min_length=1, max_length=MAX_DOCUMENTS)]
     top_n: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
     return_documents: bool | None = None

@@ -1,17 +1,20 @@
 """``POST /rerank``: documents in the order of how near they are to a query.
 
-By the angle between vectors, which is what models that generate text have: none here was trained
-to say what answers a query.
+By the probability of "yes" against "no" with a model that was trained to say it of a document
+(`edgewise.ranking`), and by the angle between vectors with all others.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from edgewise.hosting.base import Models
+from edgewise.hosting.base import Hosted, Models
+from edgewise.ranking import AFTER, BEFORE, asked_ids, between, probabilities
 from edgewise.server.plain.requests import RerankRequest
 from edgewise.server.plain.tokens import name_of
 from edgewise.server.reading import read_body
@@ -34,12 +37,10 @@ class RerankingApi:
     async def _ranked(self, asked: RerankRequest) -> dict[str, Any]:
         name = name_of(asked, self._models.names())
         hosted, texts = await self._models.get(name), asked.texts
+        judges = bool(hosted.facts.ranking)
         check_vectors(hosted.facts, 1 + len(texts), None)
-        found = await hosted.embed([asked.query, *texts])
-        query, *documents = (vector_of(one).astype("f8") for one in found)
-        scores = [float(query @ one) for one in documents]
+        scores, tokens = await (_judged if judges else _measured)(hosted, asked)
         order = sorted(range(len(scores)), key=lambda nth: -scores[nth])
-        tokens = tokens_of(found)
         return {
             "object": "list",
             "model": name,
@@ -53,3 +54,24 @@ class RerankingApi:
                 for nth in order[: asked.top_n]
             ],
         }
+
+
+async def _measured(hosted: Hosted, asked: RerankRequest) -> tuple[list[float], int]:
+    """Cosines, and how many tokens were read."""
+    found = await hosted.embed([asked.query, *asked.texts])
+    query, *documents = (vector_of(one).astype("f8") for one in found)
+    return [float(query @ one) for one in documents], tokens_of(found)
+
+
+async def _judged(hosted: Hosted, asked: RerankRequest) -> tuple[list[float], int]:
+    """Probabilities of "yes", and how many tokens were read."""
+    before, after = [await hosted.tokenize(text, special=False) for text in (BEFORE, AFTER)]
+    prompts = []
+    for document in asked.texts:
+        text = between(asked.query, document, asked.instruction)
+        pair = await hosted.tokenize(text, special=False)
+        prompts.append(asked_ids(before, pair, after, hosted.facts.context))
+    found = await hosted.embed(prompts, pooling="last", normalize=False)
+    direction = np.frombuffer(b64decode(hosted.facts.ranking), "<f4")
+    scores = probabilities(np.stack([vector_of(one) for one in found]), direction)
+    return scores.tolist(), tokens_of(found)

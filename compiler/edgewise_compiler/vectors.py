@@ -1,0 +1,143 @@
+"""What a checkpoint says of the vectors of texts: the files that sentence-transformers reads.
+
+modules.json lists what is done one after the other: the model, pooling, making the length 1.
+`Qwen3-Reranker` and what is made of it have no head of their own; "yes" and "no" after a fixed
+text are the scores, which is told by the folder's name or by these files.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgewise_compiler.models.base import ModelConfig
+from edgewise_compiler.weights.base import WeightReader
+from edgewise_compiler.weights.files import check_fetched, checkpoint_json
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.tokenizer import open_tokenizer
+
+MODULES, SETTINGS = "modules.json", "config_sentence_transformers.json"
+MAX_BYTES = 4 << 20
+RANKING = ("qwen3",)
+"""Families whose heads give a logit as the product of a row and a state, and nothing else."""
+_MODES = {
+    "pooling_mode_lasttoken": "last",
+    "pooling_mode_mean_tokens": "mean",
+    "lasttoken": "last",
+    "mean": "mean",
+}
+
+
+def vector_rules(folder: Path) -> dict[str, Any]:
+    """``pooling``, ``normalize`` and ``prompts`` of a folder; empty where it says nothing.
+
+    Raises:
+        CheckpointError: a file that is malformed.
+        UnsupportedError: ``unsupported.pooling`` for another pooling, or a step that is not done.
+    """
+    settings = _read(folder, SETTINGS)
+    modules = _read(folder, MODULES)
+    found: dict[str, Any] = {}
+    if isinstance(settings, dict) and isinstance(settings.get("prompts"), dict):
+        prompts = settings["prompts"].items()
+        found["prompts"] = {name: text for name, text in prompts if isinstance(text, str)}
+    if modules is None:
+        return found
+    if not isinstance(modules, list) or not all(isinstance(one, dict) for one in modules):
+        raise _malformed(MODULES, modules)
+    kinds = [str(one.get("type")).rpartition(".")[2] for one in modules]
+    if "LogitScore" in kinds:
+        return found
+    for module, kind in zip(modules, kinds, strict=True):
+        if kind == "Pooling":
+            found["pooling"] = _pooling(folder, module.get("path"))
+        elif kind not in ("Transformer", "Normalize"):
+            raise _refused(f"a step {shorten(kind)} behind the model")
+    return found | {"normalize": "Normalize" in kinds}
+
+
+def ranks(folder: Path, model: ModelConfig) -> bool:
+    """Whether a checkpoint is one that ranks texts by "yes" and "no"."""
+    if model.family not in RANKING:
+        return False
+    settings, modules = _read(folder, SETTINGS), _read(folder, MODULES)
+    kinds = [str(one.get("type")) for one in modules if isinstance(one, dict)] if modules else []
+    crosses = isinstance(settings, dict) and settings.get("model_type") == "CrossEncoder"
+    return crosses or any("LogitScore" in kind for kind in kinds) or "rerank" in folder.name.lower()
+
+
+def yes_less_no(weights: WeightReader, files: Mapping[str, bytes], model: ModelConfig) -> str:
+    """The head's row of "yes" less that of "no", float32 in base64.
+
+    Raises:
+        CheckpointError: ``checkpoint.tokenizer`` where one of them is no token.
+    """
+    backend = open_tokenizer(files["tokenizer.json"], "tokenizer.json").backend
+    head = "model.embed_tokens.weight" if model.tied else "lm_head.weight"
+    rows = []
+    for word in ("yes", "no"):
+        token = backend.token_to_id(word)
+        if token is None:
+            raise CheckpointError(
+                f"The tokenizer of a model that ranks texts has no token {word!r}.",
+                remedy="Give the folder a name without 'rerank' if it is another kind of model.",
+                code="checkpoint.tokenizer",
+            )
+        rows.append(weights.read(head, token, token + 1)[0])
+    return base64.b64encode((rows[0] - rows[1]).astype("<f4")).decode()
+
+
+def as_file(rules: Mapping[str, Any]) -> bytes:
+    """What the bundle gets."""
+    return json.dumps(rules, ensure_ascii=False, indent=1, allow_nan=False).encode()
+
+
+def _pooling(folder: Path, path: Any) -> str:
+    name = f"{path}/config.json"
+    if not isinstance(path, str) or path in ("", ".", "..") or Path(path).name != path:
+        raise _malformed(MODULES, path)
+    config = _read(folder, name)
+    if not isinstance(config, dict):
+        raise _malformed(name, config)
+    chosen = [key for key, value in config.items() if value is True and "pooling_mode_" in key]
+    if isinstance(config.get("pooling_mode"), str):
+        chosen = [config["pooling_mode"]]
+    if len(chosen) != 1 or chosen[0] not in _MODES:
+        raise _refused(f"the pooling {shorten(', '.join(chosen) or config)}")
+    pooling = _MODES[chosen[0]]
+    if pooling == "mean" and config.get("include_prompt") is False:
+        raise _refused("a mean that leaves out the prompt")
+    return pooling
+
+
+def _read(folder: Path, name: str) -> Any:
+    path = folder / name
+    if not path.is_file():
+        return None
+    with storage_errors("read", path):
+        check_fetched(path)
+        if path.stat().st_size > MAX_BYTES:
+            raise _malformed(name, f"{path.stat().st_size} bytes")
+        return checkpoint_json(path.read_bytes(), Path(name))
+
+
+def _malformed(name: str, value: object) -> CheckpointError:
+    return CheckpointError(
+        f"{name} holds {shorten(value)}.",
+        remedy="Download the checkpoint again.",
+        code="checkpoint.file",
+    )
+
+
+def _refused(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"Vectors of this model want {what}.",
+        remedy="Pooling of the last token and the mean are done. To use the model without its "
+        f"vectors' own rules, remove {MODULES}.",
+        code="unsupported.pooling",
+    )
