@@ -56,8 +56,9 @@ def weights_fingerprint(
             end = done + reader.size(name)
             for piece in reader.stored(name):
                 pending.append(pool.submit(_sha256, piece))
-                done = min(done + piece.nbytes, end)
-                progress(done, total)
+                done += piece.nbytes
+                if done < end:
+                    progress(done, total)
                 if len(pending) > AHEAD:
                     digest.update(pending.popleft().result())
             for hashed in pending:

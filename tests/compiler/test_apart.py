@@ -41,6 +41,7 @@ def test_the_same_bundle_comes_out_and_its_phases_are_heard(
     assert phases[-1] == "Writing the bundle"
     ends = {phase: (done, total) for phase, done, total in heard}
     assert all(done == total > 0 for done, total in ends.values())
+    assert all(heard.count((phase, *end)) == 1 for phase, end in ends.items() if phase in IN_BYTES)
     assert all(phase in phases for phase in IN_BYTES - {CALIBRATING, PROVING})
     assert children(WORKER) == []
 

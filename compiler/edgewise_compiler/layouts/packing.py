@@ -112,7 +112,8 @@ class _Written:
 
     def add(self, count: int) -> None:
         self._done += count
-        self._progress(min(self._done, self._total), self._total)
+        if self._done < self._total:  # the end is told once
+            self._progress(self._done, self._total)
 
     def end(self) -> None:
         self._progress(self._total, self._total)
