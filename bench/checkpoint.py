@@ -89,7 +89,7 @@ SHAPES = {
             eps=1e-5,
             family="llama",
         ),
-        # 990 million parameters, of which a token meets 225 million.
+        # 1,014 million parameters, of which a token meets 222 million.
         Shape(
             "moe-64x8",
             *(1024, 12, 16, 8, 128, 384, 32000),

@@ -262,8 +262,11 @@ def _taps(model: Any) -> Iterator[tuple[str, Any, Pick]]:
         yield f"{p}.attention", layer.self_attn.o_proj, _input
         yield f"{p}.o", layer.post_attention_layernorm, _input
         yield f"{p}.mlp_norm", layer.post_attention_layernorm, _output
-        yield f"{p}.gate_up", layer.mlp.down_proj, _input
-        yield f"{p}.down", layer, _output
+        if hasattr(layer.mlp, "down_proj"):
+            yield f"{p}.gate_up", layer.mlp.down_proj, _input
+            yield f"{p}.down", layer, _output
+        else:  # A mixture of experts: what is in between is in another order.
+            yield f"{p}.combine", layer, _output
     yield "logits/norm", model.model.norm, _output
 
 

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from tokenizers import Tokenizer
 
 from checkpoint import SHAPES, SPECIAL, Shape, config, tensors, vocabulary, write_checkpoint
-from edgewise_compiler.models.base import LinearSpec, VectorSpec
+from edgewise_compiler.models.base import LinearSpec, RouterSpec, VectorSpec
 from edgewise_compiler.models.families import find_family
 from peers.gguf_writer import write_gguf
 
@@ -80,7 +80,7 @@ def test_a_family_finds_every_tensor_of_a_shape_and_no_other(shape: Shape) -> No
     for spec in family.params(family.read_config(config(shape))):
         if isinstance(spec, VectorSpec):
             wanted[spec.source] = (spec.size,)
-        elif isinstance(spec, LinearSpec):
+        elif isinstance(spec, LinearSpec | RouterSpec):
             wanted |= {s: (rows, spec.k) for s, rows in zip(spec.sources, spec.rows, strict=True)}
     assert wanted == dict(tensors(shape))
 

@@ -17,8 +17,8 @@ from tests.parity.make_checkpoints import (
     TEMPLATE,
     make_weights,
     write_checkpoint,
-    write_weights,
 )
+from tests.parity.storing import write_weights
 
 TIED, UNTIED, BIASED = "qwen3-gqa2-tied", "llama-mha", "llama-gqa4-bias-llama3"
 

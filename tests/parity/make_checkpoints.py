@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
+
+from tests.parity.mixtures import add_experts
+from tests.parity.storing import write_weights
 
 CONTEXT = 256
 """max_position_embeddings of every case, tokens."""
@@ -441,7 +448,7 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
             for part, width in zip("qk", widths, strict=True):
                 add(f"{layer}.self_attn.{part}_norm.weight", (width,), 0.2, mean=1.3 - case.less)
         if "num_experts" in c and i not in c["mlp_only_layers"]:
-            _add_experts(add, f"{layer}.mlp", c)
+            add_experts(add, f"{layer}.mlp", c)
         else:
             for part in ("gate", "up"):
                 linear(f"{layer}.mlp.{part}_proj", c["intermediate_size"], hidden, 1.0, mlp_bias)
@@ -454,20 +461,6 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", (c["vocab_size"], hidden), 4.0 / hidden**0.5)
     return _fused(tensors) if case.fused else tensors
-
-
-def _add_experts(add: Callable[..., None], mlp: str, c: Mapping[str, Any]) -> None:
-    """A mixture of experts; results of several are smaller than each of them."""
-    hidden, width = c["hidden_size"], c["moe_intermediate_size"]
-    add(f"{mlp}.gate.weight", (c["num_experts"], hidden), 1.5 / hidden**0.5)
-    modules = {f"experts.{e}": width for e in range(c["num_experts"])}
-    if "shared_expert_intermediate_size" in c:
-        modules["shared_expert"] = c["shared_expert_intermediate_size"]
-        add(f"{mlp}.shared_expert_gate.weight", (1, hidden), 1.0 / hidden**0.5)
-    for module, rows in modules.items():
-        for part in ("gate", "up"):
-            add(f"{mlp}.{module}.{part}_proj.weight", (rows, hidden), 1.0 / hidden**0.5)
-        add(f"{mlp}.{module}.down_proj.weight", (hidden, rows), 2.0 / rows**0.5)
 
 
 def _fused(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
@@ -493,49 +486,6 @@ def _bells(bits: np.random.PCG64, shape: tuple[int, ...]) -> NDArray[np.float32]
     sums = raw.reshape(-1, 4).astype(np.int32).sum(axis=1) - 2 * 65535
     scaled: NDArray[np.float32] = sums.astype(np.float32) / np.float32(37837.0)
     return scaled.reshape(shape)
-
-
-def write_weights(
-    folder: Path, tensors: Mapping[str, NDArray[np.float32]], dtype: str, shards: int
-) -> None:
-    """Write ``model.safetensors``, or ``shards`` files and their index."""
-    stored = {
-        name: (dtype, values.shape, _stored(values, dtype)) for name, values in tensors.items()
-    }
-    if shards == 1:
-        write_safetensors(folder / "model.safetensors", stored)
-        return
-    names, weight_map = list(stored), dict[str, str]()
-    for i in range(shards):
-        file = f"model-{i + 1:05}-of-{shards:05}.safetensors"
-        part = names[i::shards]
-        write_safetensors(folder / file, {name: stored[name] for name in part})
-        weight_map |= dict.fromkeys(part, file)
-    index = {"metadata": {}, "weight_map": weight_map}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-
-
-def _stored(values: NDArray[np.float32], dtype: str) -> bytes:
-    if dtype == "BF16":
-        bits = values.view(np.uint32)
-        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2").tobytes()
-    return values.astype({"F32": "<f4", "F16": "<f2"}[dtype]).tobytes()
-
-
-def write_safetensors(
-    path: Path, tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]
-) -> None:
-    """Write tensors given as dtype, shape and bytes, unchecked: tests write damaged files too."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    offset = 0
-    for name, (dtype, shape, data) in tensors.items():
-        end = offset + len(data)
-        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    data = b"".join(data for _, _, data in tensors.values())
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from tests.parity.driver import Driver, Floats
 from tests.parity.sampled import sampled
 from tests.parity.test_parity import F32_TOLERANCE
 
-CASE = "qwen3-gqa4-d96-bias"
+CASE, EXPERTS = "qwen3-gqa4-d96-bias", "qwen2moe-shared"
 PROMPT = [int(token) for token in np.random.default_rng(5).integers(0, 320, 40)]
 PAGES = 32
 
@@ -39,6 +39,7 @@ class Left(NamedTuple):
     quant: str
     program: str
     out: str
+    case: str = CASE
 
 
 def lefts() -> list[Left]:
@@ -51,10 +52,11 @@ def lefts() -> list[Left]:
         Left(quant, program, out)
         for quant, program, passes in lists
         for out in (*(one.__name__ for one in passes), "all")
-    ]
+    ] + [Left(quant, program, "all", EXPERTS) for quant, program, _ in lists]
 
 
 ON_CPU = [left for left in lefts() if left.program == "cpu" and left.out != "all"][::2]
+ON_CPU += [Left("q8", "cpu", "all", EXPERTS)]
 
 
 def program_id(bundle: Bundle, program: str) -> str:
@@ -85,7 +87,7 @@ def test_any_pass_can_be_left_out(
     bundles: BundleFactory,
 ) -> None:
     target = left.program.partition("-")[0]
-    fused = bundles(CASE, left.quant, targets=(target,))
+    fused = bundles(left.case, left.quant, targets=(target,))
 
     def without(passes: Sequence[Pass]) -> tuple[Pass, ...]:
         return tuple(p for p in passes if left.out not in ("all", p.__name__))
@@ -97,7 +99,7 @@ def test_any_pass_can_be_left_out(
     only = tuple(variant for variant in webgpu_variants.VARIANTS if variant.name == left.program)
     monkeypatch.setattr(webgpu_variants, "VARIANTS", only)
     unfused = compile_model(
-        checkpoints(CASE),
+        checkpoints(left.case),
         tmp_path / "bundle",
         targets=(target,),
         quant=left.quant,

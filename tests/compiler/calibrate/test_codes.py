@@ -13,8 +13,10 @@ from edgewise_compiler.calibrate.codes import (
     SEARCH_LENGTH,
     Calibration,
     calibrated_codes,
+    importance_of,
     read_calibration,
 )
+from edgewise_compiler.calibrate.interpret import forward
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.layouts.order import coded_blocks
@@ -22,6 +24,7 @@ from edgewise_compiler.layouts.packing import quantized
 from edgewise_compiler.layouts.schemes import Schemes, linear_schemes
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize import PRESETS, SCHEMES, Recipe, Rule
+from edgewise_compiler.quantize.search import search
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.format.bundle import Bundle
 from tests.parity.reference import load_weights, logits
@@ -144,3 +147,27 @@ def test_a_calibrated_bundle_is_another_one(checkpoints: Checkpoints, tmp_path: 
     assert nearest.layouts.keys() == searched.layouts.keys() == calibrated.layouts.keys()
     with pytest.raises(StorageError, match=r"none\.txt"):
         compile_model(folder, tmp_path / "nearest", calibrate=tmp_path / "none.txt")
+
+
+def test_experts_are_searched_by_what_their_own_rows_are_given(checkpoints: Checkpoints) -> None:
+    folder = checkpoints("qwen3moe-step")
+    weights, seen = load_weights(folder), {}
+    with open_checkpoint(folder) as checkpoint:
+        parts = checkpoint.family, checkpoint.model, checkpoint.weights
+        tokens = np.random.default_rng(3).integers(0, checkpoint.model.vocab, (2, 40))
+        forward(*parts, tokens, observe=lambda spec, x: seen.update(dict.fromkeys(spec.sources, x)))
+        schemes = schemes_of(checkpoint, "q4")
+        sources = calibrated_codes(
+            checkpoint, schemes, Calibration(tokens, gptq=True), lambda *_: None
+        )
+        experts = [name for name in sources if ".experts." in name]
+        for name in experts[::7]:
+            rows = weights[name]
+            found = sources[name](0, len(rows))
+            padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 32)))
+            assert Q4.levels is not None
+            wanted = search(padded, importance_of(seen[name]), Q4.levels)
+            assert (found.codes == wanted.codes).all()
+    downs = [x for name, x in seen.items() if "layers.0.mlp.experts" in name and "down" in name]
+    assert sum(map(len, downs)) == tokens.size * 3
+    assert {name.split(".")[2] for name in experts} == {"0", "2"}

@@ -18,7 +18,7 @@ from edgewise_compiler.quantize import SCHEMES, Scheme
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.format.abi import GROUP
-from tests.parity.make_checkpoints import write_safetensors
+from tests.parity.storing import write_safetensors
 
 Floats = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]

@@ -21,7 +21,7 @@ from edgewise_compiler.quantize import SCHEMES
 from edgewise_runtime.errors import CheckpointError, EdgewiseError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
 from tests.compiler.mlc.writing import CONVERSATION, Stored, write_mlc
-from tests.parity.make_checkpoints import write_weights
+from tests.parity.storing import write_weights
 
 Folders = Callable[[str], Path]
 

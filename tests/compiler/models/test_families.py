@@ -90,7 +90,7 @@ CONFIGS = {
         CONFIG,
         family="qwen2_moe",
         attention_bias=True,
-        mixture=Mixture((0, 1), 4, 2, 64, normalize=False, shared=96),
+        mixture=Mixture((1,), 4, 2, 64, normalize=False, shared=96),
     ),
     "qwen3_moe": replace(
         CONFIG, family="qwen3_moe", qk_norm=True, mixture=Mixture((1,), 6, 2, 64, normalize=True)

@@ -13,7 +13,7 @@ from edgewise import Engine
 from edgewise_compiler.compile import compile_model
 from edgewise_runtime.format.bundle import Bundle
 from tests.compiler.packed.writing import Kind, stored_floats, write_packed
-from tests.parity.make_checkpoints import write_safetensors
+from tests.parity.storing import write_safetensors
 
 CASES = {
     "awq": ("llama-gqa2-tied-linear", Kind("awq"), "q4a"),

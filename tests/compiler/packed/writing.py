@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.weights.safetensors import SafetensorsReader
-from tests.parity.make_checkpoints import write_safetensors
+from tests.parity.storing import write_safetensors
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]

@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 from edgewise_compiler.weights.header import MAX_HEADER
 from edgewise_compiler.weights.safetensors import INDEX, SINGLE, SafetensorsReader
 from edgewise_runtime.errors import CheckpointError, EdgewiseError, UnsupportedError
-from tests.parity.make_checkpoints import write_safetensors
+from tests.parity.storing import write_safetensors
 
 
 def random(shape: tuple[int, ...], seed: int = 0) -> np.ndarray[Any, np.dtype[np.float32]]:

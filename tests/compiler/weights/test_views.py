@@ -12,7 +12,7 @@ from edgewise_compiler.quantize import SCHEMES
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_compiler.weights.views import Turning, View, ViewReader, split, viewed
 from edgewise_runtime.errors import CheckpointError
-from tests.parity.make_checkpoints import write_safetensors
+from tests.parity.storing import write_safetensors
 
 TALL = np.arange(24 * 32, dtype=np.float32).reshape(24, 32)
 VECTOR = np.array([0.5, -0.25], np.float32)
