@@ -36,6 +36,7 @@ class Architecture:
         others: modules of a layer that are not called as Llama's are.
         config: what it has beside what all have, or otherwise.
         reads: keys of `NEUTRAL` that ``config`` reads.
+        too: other values of ``architectures`` that ``config`` may name.
     """
 
     model: str
@@ -45,10 +46,13 @@ class Architecture:
     others: Mapping[str, str] = field(default_factory=dict)
     config: Callable[[Keys, families.Config], dict[str, Any]] = lambda keys, config: {}
     reads: tuple[str, ...] = ()
+    too: tuple[str, ...] = ()
 
 
 ARCHITECTURES = {
-    "llama": Architecture("LlamaForCausalLM", pairs=True, config=families.llama),
+    "llama": Architecture(
+        "LlamaForCausalLM", pairs=True, config=families.llama, too=("MistralForCausalLM",)
+    ),
     "gemma2": Architecture(
         "Gemma2ForCausalLM",
         norms=AROUND,
@@ -75,7 +79,9 @@ ARCHITECTURES = {
         config=families.mistral3,
         reads=("rope.scaling.yarn_log_multiplier",),
     ),
-    "olmo2": Architecture("Olmo2ForCausalLM", norms=AFTER, config=families.olmo2),
+    "olmo2": Architecture(
+        "Olmo2ForCausalLM", norms=AFTER, config=families.olmo2, too=("Olmo3ForCausalLM",)
+    ),
     "phi3": Architecture(
         "Phi3ForCausalLM",
         others={"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},

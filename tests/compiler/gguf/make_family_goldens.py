@@ -56,7 +56,7 @@ def prompt(name: str) -> list[int]:
 
 
 def answer(path: Path, tokens: list[int]) -> tuple[list[int], Logits]:
-    """llama.cpp's greedy tokens, and the logits that chose them, with keys and values in float32."""
+    """llama.cpp's greedy tokens and the logits that chose them; keys and values are float32."""
     import llama_cpp
 
     model = llama_cpp.Llama(
@@ -130,13 +130,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         if types:
-            each(place, wide, {kind: quantized for kind in types})
+            each(place, wide, dict.fromkeys(types, quantized))
             return
 
         def written(model: Path, kind: str) -> Path:
             return write_gguf(model, model / f"{kind}.gguf", **KINDS[kind])
 
-        found = each(place, lambda case: case, {kind: written for kind in KINDS})
+        found = each(place, lambda case: case, dict.fromkeys(KINDS, written))
     import llama_cpp
 
     GOLDENS.write_text(json.dumps({"llama_cpp": llama_cpp.__version__, **found}) + "\n")

@@ -45,7 +45,7 @@ OTHERWISE = ("mistral-window",)
 """What llama.cpp computes otherwise than the model's makers: it leaves windows of Mistral out."""
 
 SMALLER = {"qwen2": 0.5, "gemma2": 0.125}
-"""Factors on tables of tokens that are the head, too: with larger ones an answer repeats a token."""
+"""Factors on tables of tokens that are the head, too: larger ones make answers of one token."""
 
 
 def write_tiny(name: str, target: Path, case: Case | None = None) -> Path:
