@@ -93,7 +93,7 @@ def test_greedy_tokens_are_those_of_llama_cpp_or_near_ties(
     assert gaps(logits, answered[::-1]).max() > ROUNDED
 
 
-@pytest.mark.sampled(one_in=5)
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.parametrize("name", TINY)
 def test_compiled_logits_are_those_of_the_compiled_folder(
     name: str, folders: Folders, tmp_path: Path
@@ -174,6 +174,17 @@ def test_queries_keys_and_values_may_be_one_tensor_of_any_architecture(
             np.testing.assert_array_equal(
                 folder.weights.read(q, 3, 50), file.weights.read(q, 3, 50)
             )
+
+
+@pytest.mark.parametrize("name", ["gemma3", "phi3"])
+def test_a_split_model_is_the_whole_one(name: str, folders: Folders, tmp_path: Path) -> None:
+    write_gguf(folders(name), tmp_path / "model.gguf", split=5)
+    parts = sorted(tmp_path.glob("model-*.gguf"))
+    assert len(parts) > 2
+    with open_checkpoint(folders(name)) as folder, open_checkpoint(parts[0]) as file:
+        assert_same_weights(folder, file)
+        assert file.tokens == folder.tokens
+        assert set(file.model.eos) == {1, 3}
 
 
 def read(folders: Folders, tmp_path: Path, name: str, key: str, value: Any, **more: Any) -> Any:
