@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -324,6 +324,37 @@ CASES: dict[str, Case] = {
         less=1.0,
         dtype="BF16",
     ),
+    "qwen3moe-step": Case(
+        "Qwen3MoeForCausalLM",
+        2000,
+        replace(_more(
+            num_experts=12,
+            num_experts_per_tok=3,
+            moe_intermediate_size=48,
+            norm_topk_prob=True,
+            decoder_sparse_step=1,
+            mlp_only_layers=[1],
+            rope_theta=1000000.0,
+        ), layers=3).config(),
+        qk_norm=True,
+        dtype="BF16",
+    ),
+    "qwen2moe-shared": Case(
+        "Qwen2MoeForCausalLM",
+        2100,
+        _more(
+            num_experts=6,
+            num_experts_per_tok=2,
+            moe_intermediate_size=96,
+            shared_expert_intermediate_size=64,
+            norm_topk_prob=False,
+            decoder_sparse_step=1,
+            mlp_only_layers=[],
+            use_sliding_window=False,
+            rope_theta=1000000.0,
+        ).config(),
+        qkv_bias=True,
+    ),
 }  # fmt: skip
 """Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,
 every dtype, and heads that programs pad."""
@@ -351,7 +382,8 @@ def write_case(case: Case, target: Path) -> Path:
     """Write a case into the new folder ``target`` and return that."""
     target.mkdir(parents=True)
     family = case.architecture.removesuffix("ForCausalLM").lower()
-    family = {"gemma3": "gemma3_text"}.get(family, family)
+    others = {"gemma3": "gemma3_text", "qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe"}
+    family = others.get(family, family)
     config = {"architectures": [case.architecture], "model_type": family, **case.config}
     (target / "config.json").write_text(json.dumps(config, indent=2))
     (target / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 3]}))
@@ -408,9 +440,12 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
             widths = (dim, dim) if case.qk_norm else (q, kv)
             for part, width in zip("qk", widths, strict=True):
                 add(f"{layer}.self_attn.{part}_norm.weight", (width,), 0.2, mean=1.3 - case.less)
-        for part in ("gate", "up"):
-            linear(f"{layer}.mlp.{part}_proj", c["intermediate_size"], hidden, 1.0, mlp_bias)
-        linear(f"{layer}.mlp.down_proj", hidden, c["intermediate_size"], out, mlp_bias)
+        if "num_experts" in c and i not in c["mlp_only_layers"]:
+            _add_experts(add, f"{layer}.mlp", c)
+        else:
+            for part in ("gate", "up"):
+                linear(f"{layer}.mlp.{part}_proj", c["intermediate_size"], hidden, 1.0, mlp_bias)
+            linear(f"{layer}.mlp.down_proj", hidden, c["intermediate_size"], out, mlp_bias)
         for norm in NORMS[case.norms]:
             # Norms after a branch say how large it is.
             after = case.norms != "before" and norm.startswith("post")
@@ -419,6 +454,20 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", (c["vocab_size"], hidden), 4.0 / hidden**0.5)
     return _fused(tensors) if case.fused else tensors
+
+
+def _add_experts(add: Callable[..., None], mlp: str, c: Mapping[str, Any]) -> None:
+    """A mixture of experts; results of several are smaller than each of them."""
+    hidden, width = c["hidden_size"], c["moe_intermediate_size"]
+    add(f"{mlp}.gate.weight", (c["num_experts"], hidden), 1.5 / hidden**0.5)
+    modules = {f"experts.{e}": width for e in range(c["num_experts"])}
+    if "shared_expert_intermediate_size" in c:
+        modules["shared_expert"] = c["shared_expert_intermediate_size"]
+        add(f"{mlp}.shared_expert_gate.weight", (1, hidden), 1.0 / hidden**0.5)
+    for module, rows in modules.items():
+        for part in ("gate", "up"):
+            add(f"{mlp}.{module}.{part}_proj.weight", (rows, hidden), 1.0 / hidden**0.5)
+        add(f"{mlp}.{module}.down_proj.weight", (hidden, rows), 2.0 / rows**0.5)
 
 
 def _fused(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from edgewise_compiler.models.base import ModelConfig
+from edgewise_compiler.models.base import Mixture, ModelConfig
 from edgewise_compiler.models.rotation import rope_table
 
 Weights = Mapping[str, NDArray[np.float32]]
@@ -40,6 +40,8 @@ MIXED = {
 }
 """Recipes of this folder by their names: the scheme of most matrices, and by globs
 over names of those that have another."""
+ROUTERS = (".mlp.gate.weight", ".shared_expert_gate.weight")
+"""Matrices that stay float32."""
 TABLES = {
     "iq4_nl": (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113),
     "mxfp4": (-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12),
@@ -117,7 +119,11 @@ def dequantized(weights: Weights, quant: str) -> dict[str, NDArray[np.float32]]:
     def scheme(name: str) -> str:
         return next((other for glob, other in others.items() if fnmatchcase(name, glob)), most)
 
-    return {name: rounding[scheme(name)](w) if w.ndim == 2 else w for name, w in weights.items()}
+    def kept(name: str, w: NDArray[np.float32]) -> bool:
+        """Vectors, and what chooses among experts."""
+        return w.ndim != 2 or name.endswith(ROUTERS)
+
+    return {n: w if kept(n, w) else rounding[scheme(n)](w) for n, w in weights.items()}
 
 
 def _rounded_to_even_steps(weights: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -231,6 +237,30 @@ def hidden(
         mean = np.square(x).mean(axis=-1, keepdims=True)
         return x / np.sqrt(mean + cfg.rms_eps) * w[f"{module}.weight"]
 
+    def mlp(h: Doubles, module: str) -> Doubles:
+        gate, up = linear(h, f"{module}.gate_proj"), linear(h, f"{module}.up_proj")
+        slope = gate
+        if cfg.activation == "gelu_tanh":
+            slope = np.sqrt(8 / np.pi) * (gate + 0.044715 * gate**3)
+        return linear(gate / (1.0 + np.exp(-slope)) * up, f"{module}.down_proj")
+
+    def mixed(h: Doubles, module: str, mixture: Mixture) -> Doubles:
+        """Routers read what nothing has rounded."""
+        scores = h @ w[f"{module}.gate.weight"].T
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        chosen = np.argsort(-scores, axis=1, kind="stable")[:, : mixture.chosen]
+        y = np.zeros_like(h)
+        for row, ids in enumerate(chosen):
+            total = shares[row, ids].sum() if mixture.normalize else 1.0
+            for expert in ids:
+                one = mlp(h[row : row + 1], f"{module}.experts.{expert}")
+                y[row] += shares[row, expert] / total * one[0]
+        if mixture.shared is not None:
+            gate = h @ w[f"{module}.shared_expert_gate.weight"].T
+            y += mlp(h, f"{module}.shared_expert") / (1 + np.exp(-gate))
+        return y
+
     n = len(token_ids)
     turning = cfg.rotated or cfg.stored_head_dim
     ropes = cfg.rope, cfg.local_rope or cfg.rope
@@ -268,11 +298,10 @@ def hidden(
         y = linear(attended, f"{layer}.self_attn.o_proj")
         x = x + (norm(y, f"{layer}.{after[0]}") if after else y)
         h = norm(x, f"{layer}.{before[1]}") if before else x
-        gate, up = linear(h, f"{layer}.mlp.gate_proj"), linear(h, f"{layer}.mlp.up_proj")
-        slope = gate
-        if cfg.activation == "gelu_tanh":
-            slope = np.sqrt(8 / np.pi) * (gate + 0.044715 * gate**3)
-        y = linear(gate / (1.0 + np.exp(-slope)) * up, f"{layer}.mlp.down_proj")
+        if cfg.mixture is not None and i in cfg.mixture.layers:
+            y = mixed(h, f"{layer}.mlp", cfg.mixture)
+        else:
+            y = mlp(h, f"{layer}.mlp")
         x = x + (norm(y, f"{layer}.{after[1]}") if after else y)
     return norm(x, "model.norm") * cfg.logit_factor
 

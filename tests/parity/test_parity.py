@@ -36,6 +36,10 @@ round one activation to different sides, that step of 1/127 moves all later acti
 and with them more roundings: two correct programs then differ by as much as either does from a
 model that rounds nothing. So programs are held to the size of that noise, not to its digits."""
 
+EXPERTS_NOISE = 0.2
+"""The same for mixtures of experts, where an activation that is rounded to the other side may
+choose another expert, which moves a whole row: over 24 seeds the reference lies at 0.03 to 0.16.
+What is computed wrongly shows in `FIRST_ROWS`."""
 
 CODE_NOISE = 0.02
 """The same for what int8 keys and values add where nothing else is rounded, to within half a code,
@@ -65,6 +69,8 @@ FLOATS = sampled(
         "mistral-window",
         "gemma2-window",
         "gemma3-window",
+        "qwen3moe-step",
+        "qwen2moe-shared",
     ],
 )
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])
@@ -80,6 +86,7 @@ INTEGERS = sampled(
         ("qwen2-gqa2-tied", "q4"),
         ("granite-gqa2", "q8"),
         ("gemma2-window", "q4"),
+        ("qwen3moe-step", "q4"),
     ],
 )
 CODED = sampled(
@@ -137,8 +144,11 @@ def test_integer_logits_are_those_of_the_dequantized_reference(
     ]
     assert median_error(firsts, alone) / spread < FIRST_ROW_TOLERANCE
     noise = rms(logits - exact) / spread
-    assert noise < ROUNDING_NOISE
-    assert noise < 1.15 * rms(rounded - exact) / spread
+    if cfg.mixture is None:
+        assert noise < ROUNDING_NOISE
+        assert noise < 1.15 * rms(rounded - exact) / spread
+    else:
+        assert noise < EXPERTS_NOISE
 
 
 @pytest.mark.parametrize(("case", "quant"), CODED)

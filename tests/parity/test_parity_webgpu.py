@@ -52,7 +52,7 @@ def programs(arithmetic: str) -> list[str]:
 # Between them: every scheme, both kinds of pages. A software GPU compiles a program
 # for seconds, so that the quick suite takes some programs for each, and all of them for some test.
 FLOATS = sampled(
-    [name for name in CASES if name.startswith(("llama", "qwen3"))],
+    [name for name in CASES if name.startswith(("llama", "qwen3-"))],
     ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"],
 )
 AGREEING = sampled(
@@ -76,7 +76,7 @@ ROUNDING = sampled(
     [("fours", "webgpu-a8-subgroups"), ("q6", "webgpu-a8")],
 )
 CODED = sampled(CODED_CASES, ["qwen3-gqa2-tied"])
-OTHERS = [name for name in CASES if not name.startswith(("llama", "qwen3"))]
+OTHERS = [name for name in CASES if not name.startswith(("llama", "qwen3-"))]
 """Cases of families that share nearly all kernels with the first two."""
 ONCE = sampled(
     product(OTHERS, programs("f32")),
@@ -88,6 +88,7 @@ ONCE = sampled(
         ("granite-gqa2", "webgpu-f32-serial"),
         ("olmo2-gqa2", "webgpu-f32"),
         ("gemma3-window", "webgpu-f32-subgroups"),
+        ("qwen2moe-shared", "webgpu-f32"),
         ("gemma2-window", "webgpu-f32-serial"),
     ],
 )

@@ -78,7 +78,9 @@ def calibrated_codes(
 
     They are chosen for what a linear is given where all weights are exact. A table of tokens that
     is the head too is only searched: GPTQ moves weights away from their values where only their
-    products count, and a table's rows are used as they are.
+    products count, and a table's rows are used as they are. So are linears of experts: GPTQ's codes
+    would all be in memory at once, and a text shows an expert too few rows to tell how its many
+    columns hang together. Experts that the text shows none are packed by their weights alone.
 
     Args:
         progress: told how many linears of how many are done.
@@ -97,7 +99,8 @@ def calibrated_codes(
     family, cfg, reader = checkpoint.family, checkpoint.model, checkpoint.weights
     total = len(linears_of(family.params(cfg)))
     embed = build_graphs(family, cfg, linear_widths(family.params(cfg)), ())["embed"]
-    tables = {name for node in embed.nodes for name in node.params}
+    plain = {name for node in embed.nodes for name in node.params}
+    plain |= {linear.name for linear in linears_of(family.params(cfg)) if linear.experts}
     done: set[str] = set()
 
     def observe(spec: LinearSpec, x: Floats) -> None:
@@ -106,8 +109,8 @@ def calibrated_codes(
         levels = schemes[spec.name].levels
         if levels is None:
             return
-        choose = _compensated if calibration.gptq and spec.name not in tables else _searched
-        codes.update(choose(reader, spec, x, levels))
+        compensated = calibration.gptq and spec.name not in plain
+        codes.update((_compensated if compensated else _searched)(reader, spec, x, levels))
 
     forward(family, cfg, reader, calibration.tokens, observe=observe, logits=False)
     progress(total, total)

@@ -20,23 +20,27 @@ from edgewise_compiler.graph.nodes import Graph, Node
 from edgewise_compiler.graph.operations import (
     Add,
     Attention,
+    Combine,
     Embed,
+    Experts,
     Gather,
     Linear,
     NormRuns,
     Operation,
     RmsNorm,
     RopeAppend,
+    Route,
     Softcap,
     Swiglu,
 )
+from edgewise_compiler.kernels.numbers import CLAMP, CLAMPED_ALPHA
 from edgewise_compiler.layouts.order import (
     BLOCK_ELEMENTS,
     coded_blocks,
     linear_widths,
     ordered_bias,
+    output_rows,
     padded_k,
-    padded_rows,
 )
 from edgewise_compiler.layouts.packing import quantized
 from edgewise_compiler.models.base import (
@@ -45,6 +49,7 @@ from edgewise_compiler.models.base import (
     ModelConfig,
     ParamSpec,
     RotationSpec,
+    RouterSpec,
     VectorSpec,
 )
 from edgewise_compiler.models.rotation import rotation_table
@@ -99,6 +104,16 @@ class Step:
         if not isinstance(spec, VectorSpec):
             raise CompileError(f"The parameter {name!r} is no vector.")
         return self.reader.read(spec.source)
+
+    def router(self, name: str) -> tuple[Floats, Floats | None]:
+        """The router called ``name``: its matrix ``[logits, k]``, and its biases if it has some."""
+        spec = self.params[name]
+        if not isinstance(spec, RouterSpec):
+            raise CompileError(f"The parameter {name!r} is no router.")
+        matrix = np.concatenate([self.reader.read(source) for source in spec.sources])
+        if spec.biases is None:
+            return matrix, None
+        return matrix, np.concatenate([self.reader.read(source) for source in spec.biases])
 
     def rotation(self, name: str) -> Floats:
         """The table of the rotation called ``name`` for the texts' positions."""
@@ -189,13 +204,19 @@ def _checked(y: Floats, node: Node[Any]) -> Floats:
     return y
 
 
-def _blocks(step: Step, spec: LinearSpec) -> Iterator[tuple[int, Floats]]:
-    """Rows of the packed linear in order, in float32: the first of each block, and the block."""
+def _blocks(
+    step: Step, spec: LinearSpec, expert: int | None = None
+) -> Iterator[tuple[int, Floats]]:
+    """Rows of the packed linear, or of one of its experts, in order, in float32: the first of each
+    block, and the block."""
     if step.stored is not None:
-        total, count = padded_rows(spec), max(1, BLOCK_ELEMENTS // padded_k(spec))
+        total, count = output_rows(spec), max(1, BLOCK_ELEMENTS // padded_k(spec))
+        base = total * (expert or 0)
         for first in range(0, total, count):
-            yield first, step.stored(spec, first, min(first + count, total))
+            yield first, step.stored(spec, base + first, base + min(first + count, total))
         return
+    if expert is not None:
+        spec = spec.expert(expert)
     for first, rows in coded_blocks(F32, spec, quantized(F32, spec, step.reader, step.codes)):
         yield first, rows.codes
 
@@ -252,6 +273,62 @@ def _linear(step: Step, node: Node[Linear], inputs: list[Floats]) -> Floats:
     return y if bias is None else y + bias
 
 
+def _route(step: Step, node: Node[Route], inputs: list[Floats]) -> Floats:
+    """Numbers of experts, then weights, beside each other as floats."""
+    op = node.op
+    matrix, bias = step.router(node.params[0])
+    logits = inputs[0] @ matrix.T
+    if bias is not None:
+        logits = logits + bias
+    scores = logits[:, : op.experts]
+    ids = np.argsort(-scores, axis=1, kind="stable")[:, : op.chosen]
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    weights = np.take_along_axis(powers, ids, axis=1)
+    weights = weights / (weights if op.normalize else powers).sum(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        gates = 1 / (1 + np.exp(-logits[:, op.experts :]))
+    found: Floats = np.concatenate([ids, weights, gates], axis=1).astype(np.float32)
+    return found
+
+
+def _experts(step: Step, node: Node[Experts], inputs: list[Floats]) -> Floats:
+    """Expert by expert, of those that some row goes through."""
+    op, spec = node.op, step.linear(node.params[0])
+    _check_plain(node, op.epilogue)
+    x, ids = inputs[0], inputs[1][:, : op.chosen].astype(np.int64)
+    parts = x.reshape(len(x) * op.chosen, -1) if op.each else x.repeat(op.chosen, axis=0)
+    height = output_rows(spec)
+    y = np.empty((len(parts), height), np.float32)
+    for expert in np.unique(ids).tolist():
+        mine, one = (ids == expert).reshape(-1), spec.expert(expert)
+        given = parts[mine, : spec.k]
+        step.observe(one, given)
+        found = np.empty((len(given), height), np.float32)
+        for first, rows in _blocks(step, spec, expert):
+            np.matmul(given, rows[:, : spec.k].T, out=found[:, first : first + len(rows)])
+        bias = ordered_bias(one, step.reader)
+        y[mine] = found if bias is None else found + bias
+    return y.reshape(len(x), -1)
+
+
+def _combine(step: Step, node: Node[Combine], inputs: list[Floats]) -> Floats:
+    op, (y, route, *others) = node.op, inputs
+    _check_plain(node, op.epilogue)
+    weights = route[:, op.chosen :]
+    results = y.reshape(len(y), op.chosen, -1)
+    total: Floats = np.einsum("ns,nsh->nh", weights[:, : op.chosen], results)
+    return total + weights[:, op.chosen :] * others[0] if op.shared else total
+
+
+def _check_plain(node: Node[Any], epilogue: str) -> None:
+    if epilogue != "store":
+        raise UnsupportedError(
+            f"{node.label}: {node.op} is fused; the graph before any pass is computed here.",
+            remedy="Build the graph without passes.",
+            code="unsupported.operation",
+        )
+
+
 def _add(step: Step, node: Node[Add], inputs: list[Floats]) -> Floats:
     residual, y = inputs
     return residual + y[:, : residual.shape[1]]
@@ -263,6 +340,9 @@ def _swiglu(step: Step, node: Node[Swiglu], inputs: list[Floats]) -> Floats:
     slope = gate
     if node.op.activation == "gelu_tanh":
         slope = np.float32(math.sqrt(8 / math.pi)) * (gate + np.float32(0.044715) * gate**3)
+    if node.op.activation == "clamped_silu":
+        gate, up = np.minimum(gate, np.float32(CLAMP)), np.clip(up, -CLAMP, CLAMP) + np.float32(1)
+        slope = gate * np.float32(CLAMPED_ALPHA)
     # Of a very negative x, x / (1 + exp(-x)) is x / inf, which is the right 0.
     with np.errstate(over="ignore"):
         gated: Floats = gate / (1 + np.exp(-slope)) * up
@@ -336,6 +416,9 @@ _OPERATIONS: dict[type[Operation], Compute] = {
     RmsNorm: _rms_norm,
     NormRuns: _norm_runs,
     Linear: _linear,
+    Route: _route,
+    Experts: _experts,
+    Combine: _combine,
     Add: _add,
     Swiglu: _swiglu,
     Softcap: _softcap,

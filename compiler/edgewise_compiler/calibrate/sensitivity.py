@@ -53,7 +53,7 @@ def sensitivities(
     given: dict[str, Floats] = {}
 
     def observe(spec: LinearSpec, x: Floats) -> None:
-        given[spec.name] = importance_of(x)
+        given.update(dict.fromkeys(spec.sources, importance_of(x)))
 
     step = Step(params, reader, tokens, observe)
     x = np.zeros((0, 0), np.float32)
@@ -66,7 +66,7 @@ def sensitivities(
             progress(min(len(costs), total), total)
             found = costs.setdefault(name, dict.fromkeys((s.name for s in schemes), 0.0))
             for scheme in schemes:
-                codes = {n: _rounded(reader, n, scheme, given.get(name)) for n in spec.sources}
+                codes = {n: _rounded(reader, n, scheme, given.get(n)) for n in spec.sources}
                 rounded = Step(params, reader, tokens, ignore, codes=codes)
                 # A table that is looked up and is the head too costs both.
                 found[scheme.name] += _change(exact, execute(block, rounded, x))

@@ -15,13 +15,16 @@ from edgewise_compiler.graph.operations import (
     Activation,
     Add,
     Attention,
+    Combine,
     Embed,
+    Experts,
     Gather,
     Linear,
     NormRuns,
     Operation,
     RmsNorm,
     RopeAppend,
+    Route,
     Softcap,
     Swiglu,
 )
@@ -39,14 +42,15 @@ class Value:
         id: unique within a program: the graph's name and a number.
         rows: which step symbol counts its rows.
         width: elements per row.
-        kind: ``"f32"``, or ``"a8"`` for activations quantized to int8 in groups of 32.
+        kind: ``"f32"``, ``"a8"`` for activations quantized to int8 in groups of 32, or ``"route"``:
+            which experts a row goes through, and their weights.
         name: set when the value lives in a buffer shared between plans (``x``, ``logits``).
     """
 
     id: str
     rows: Rows
     width: int
-    kind: Literal["f32", "a8"] = "f32"
+    kind: Literal["f32", "a8", "route"] = "f32"
     name: str | None = None
 
 
@@ -152,6 +156,27 @@ class GraphBuilder:
         """``silu(gate) * up`` (Shazeer 2020) of interleaved panels, half the width."""
         output = self._value(gate_up.rows, gate_up.width // 2)
         return self._emit(Swiglu(activation), (gate_up,), output)
+
+    def route(self, x: Value, param: str, op: Route) -> Value:
+        """The experts of each row by the router ``param``: their numbers, then their weights."""
+        output = replace(self._value(x.rows, op.chosen + op.weights), kind="route")
+        return self._emit(op, (x,), output, (param,))
+
+    def experts(self, x: Value, route: Value, param: str, op: Experts) -> Value:
+        """The packed linear ``param`` of each row's experts, whose results lie beside each other:
+        ``[n, chosen * columns of one]``."""
+        output = self._value(x.rows, op.chosen * self._width(param))
+        return self._emit(op, (x, route), output, (param,))
+
+    def combine(
+        self, y: Value, route: Value, chosen: int, label: str, shared: Value | None = None
+    ) -> Value:
+        """The results of a row's experts times their weights, added up with that of the shared
+        expert if there is one: ``[n, columns of one]``."""
+        others = () if shared is None else (shared,)
+        output = self._value(y.rows, y.width // chosen)
+        op = Combine(chosen, shared is not None)
+        return self._emit(op, (y, route, *others), output, label=label)
 
     def softcap(self, x: Value, cap: float) -> Value:
         """``cap * tanh(x / cap)``, in the buffer of ``x``, which has a name."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-Epilogue = Literal["store", "add", "swiglu", "geglu"]
-Activation = Literal["silu", "gelu_tanh"]
-"""What a gate goes through: of the second the approximation by tanh (arXiv 1606.08415)."""
+Epilogue = Literal["store", "add", "swiglu", "geglu", "clamped"]
+Activation = Literal["silu", "gelu_tanh", "clamped_silu"]
+"""What a gate goes through: of the second the approximation by tanh (arXiv 1606.08415). The third
+is ``g * sigmoid(1.702 * g)`` of ``g = min(gate, 7)``, times ``1 + up`` of an up within -7 and 7."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,66 @@ class Linear(Operation):
     epilogue: Epilogue = "store"
     norm: float | None = None
     gather: bool = False
+
+
+@dataclass(frozen=True)
+class Route(Operation):
+    """Chooses the experts of each row: those of the largest logits, of equal ones the first.
+
+    A softmax grows with its logits, so it makes no difference whether it comes before the choice or
+    after; what differs is over which of the experts it goes.
+
+    Attributes:
+        experts: how many there are.
+        chosen: how many of them a row goes through.
+        normalize: the softmax goes over the chosen ones; else over all.
+        shared: the logit after those of the experts is a gate's, whose sigmoid is the weight of an
+            expert that every row goes through.
+    """
+
+    name = "route"
+    experts: int
+    chosen: int
+    normalize: bool
+    shared: bool = False
+
+    @property
+    def weights(self) -> int:
+        """Weights of a row: of its experts by the size of their logits, then of a shared one."""
+        return self.chosen + self.shared
+
+
+@dataclass(frozen=True)
+class Experts(Operation):
+    """A packed linear of experts: of each row those that the second input, a route, names.
+
+    The output has ``chosen`` results beside each other in a row, in the order of the route.
+
+    Attributes:
+        each: the input has as many parts, one for each of a row's experts; else they all read the
+            row.
+        epilogue: as of :class:`Linear`, but for ``add``.
+    """
+
+    name = "experts"
+    experts: int
+    chosen: int
+    each: bool
+    epilogue: Epilogue = "store"
+
+
+@dataclass(frozen=True)
+class Combine(Operation):
+    """The results of a row's experts times their weights, added up in the order of the route.
+
+    Inputs: results, the route, with ``shared`` the result of the shared expert; with ``add`` the
+    last is a residual onto which the sum goes.
+    """
+
+    name = "combine"
+    chosen: int
+    shared: bool = False
+    epilogue: Literal["store", "add"] = "store"
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ class MatmulSpec:
         inputs: columns of x and of the weight.
         scheme: how the weight is stored, a name of `quantize.SCHEMES`.
         epilogue: ``store``; ``add`` onto what is there; ``swiglu`` of alternating panels of y;
-            ``swiglu_a8``, the same quantized for the next linear; ``geglu`` and ``geglu_a8`` with
-            another activation.
+            ``swiglu_a8``, the same quantized for the next linear; ``geglu``, ``clamped`` and
+            these with ``_a8`` have other activations.
         bias: whether there is one.
         count: the field of ``step`` that says how many rows are live.
     """
@@ -34,4 +34,4 @@ class MatmulSpec:
     @property
     def gated(self) -> bool:
         """Whether panels of y are gates and what they gate."""
-        return self.epilogue.startswith(("swiglu", "geglu"))
+        return self.epilogue.startswith(("swiglu", "geglu", "clamped"))

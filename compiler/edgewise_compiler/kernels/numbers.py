@@ -47,3 +47,7 @@ GELU_CUBE = 0.044715
 GELU_EXPONENT = 2 * math.sqrt(2 / math.pi) * math.log2(math.e)
 """Of the Gaussian error linear unit's approximation by tanh: the cube's weight, and what turns
 ``x + GELU_CUBE*x**3`` into an exponent of two (D. Hendrycks, K. Gimpel, arXiv 1606.08415)."""
+
+CLAMP, CLAMPED_ALPHA = 7.0, 1.702
+"""Of the clamped SwiGLU of gpt-oss: how far gates and what they gate go, and the factor in the
+sigmoid."""

@@ -3,6 +3,7 @@
 Rows are rounded up to 32 (two panels of 16) and columns to 32 (one group); what is added is zero,
 as the scheme has it, and adds nothing to any output. Interleaved sources alternate by panels, each
 padded on its own: a kernel then holds a gate panel and the matching up panel at the same time.
+Experts follow each other, each padded and ordered as if it were a linear by itself.
 """
 
 from __future__ import annotations
@@ -32,9 +33,16 @@ def round_up(value: int, step: int) -> int:
 
 def padded_rows(spec: LinearSpec) -> int:
     """Output rows of the packed linear (``NP``): a multiple of 32."""
+    if spec.experts is not None:
+        return spec.experts * padded_rows(spec.expert(0))
     if spec.interleave:
         return len(spec.rows) * round_up(max(spec.rows), ROW_STEP)
     return round_up(sum(spec.rows), ROW_STEP)
+
+
+def output_rows(spec: LinearSpec) -> int:
+    """Columns that a row's result has: of a linear of experts those of one."""
+    return padded_rows(spec) // (spec.experts or 1)
 
 
 def padded_k(spec: LinearSpec) -> int:
@@ -43,8 +51,8 @@ def padded_k(spec: LinearSpec) -> int:
 
 
 def linear_widths(params: Iterable[ParamSpec]) -> dict[str, int]:
-    """Output columns of each packed linear by name, padding included."""
-    return {p.name: padded_rows(p) for p in params if isinstance(p, LinearSpec)}
+    """Output columns of each packed linear by name, padding included: of experts those of one."""
+    return {p.name: output_rows(p) for p in params if isinstance(p, LinearSpec)}
 
 
 def coded_blocks(
@@ -58,6 +66,12 @@ def coded_blocks(
     Yields:
         The first row of a block, and its codes: whole panels.
     """
+    if spec.experts is not None:
+        for index in range(spec.experts):
+            base = index * output_rows(spec)
+            for first, rows in coded_blocks(scheme, spec.expert(index), source):
+                yield base + first, rows
+        return
     k, total = padded_k(spec), padded_rows(spec)
     zero = scheme.quantize(np.zeros((1, k), np.float32))
     least = PANEL * (len(spec.sources) if spec.interleave else 1)
@@ -80,6 +94,9 @@ def ordered_bias(spec: LinearSpec, reader: WeightReader) -> Floats | None:
     """Biases in the order of the packed rows, float32 ``[NP]``; None for a linear without."""
     if spec.biases is None:
         return None
+    if spec.experts is not None:
+        found = (ordered_bias(spec.expert(i), reader) for i in range(spec.experts))
+        return np.concatenate([bias for bias in found if bias is not None])
     bias = np.zeros(padded_rows(spec), np.float32)
     for index, start, stop, places in _sources_of(spec, 0, len(bias)):
         bias[places] = reader.read(spec.biases[index], start, stop)

@@ -7,13 +7,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from edgewise_compiler.layouts.base import Arrays, Layout, Tensors, TensorSpec
-from edgewise_compiler.layouts.order import coded_blocks, ordered_bias
+from edgewise_compiler.layouts.order import coded_blocks, ordered_bias, round_up
 from edgewise_compiler.layouts.ranges import check_norm, checked
 from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.layouts.shards import Shards, make_shards
-from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
+from edgewise_compiler.models.base import (
+    LinearSpec,
+    ParamSpec,
+    RotationSpec,
+    RouterSpec,
+    VectorSpec,
+)
 from edgewise_compiler.models.rotation import rotation_table
 from edgewise_compiler.quantize.codes import (
     CodedRows,
@@ -24,6 +32,7 @@ from edgewise_compiler.quantize.codes import (
 )
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.params import check_param, naming
+from edgewise_runtime.format.abi import PANEL
 from edgewise_runtime.format.bundle import TensorEntry
 
 NO_CODES: Mapping[str, RowSource] = MappingProxyType({})
@@ -39,6 +48,8 @@ def layout_tensors(
             specs |= layout.tensors(schemes[param.name], param)
         elif isinstance(param, RotationSpec):
             specs[param.name] = TensorSpec("float32", (context, 2, param.width // 2))
+        elif isinstance(param, RouterSpec):
+            specs |= _router_tensors(param)
         else:
             place = layout.place(param)
             specs[place.name] = place.spec
@@ -81,6 +92,8 @@ def pack_weights(
             _write_linear(schemes[param.name], param, reader, codes, files)
         elif isinstance(param, RotationSpec):
             _write_rotation(param, files)
+        elif isinstance(param, RouterSpec):
+            _write_router(param, reader, files)
         else:
             _write_vector(param, reader, files)
     progress(len(params), len(params))
@@ -153,6 +166,27 @@ def _write_rotation(spec: RotationSpec, files: Mapping[Layout, Shards]) -> None:
         with shards.mapped([spec.name]) as out:
             table = out[spec.name]
             table[:] = rotation_table(spec, len(table))
+
+
+def _router_tensors(spec: RouterSpec) -> dict[str, TensorSpec]:
+    """A column for each expert, so that those of neighbours lie together."""
+    columns = round_up(sum(spec.rows), PANEL)
+    made = {f"{spec.name}.weight": TensorSpec("float32", (spec.k, columns))}
+    if spec.biases is not None:
+        made[f"{spec.name}.bias"] = TensorSpec("float32", (columns,))
+    return made
+
+
+def _write_router(spec: RouterSpec, reader: WeightReader, files: Mapping[Layout, Shards]) -> None:
+    count = sum(spec.rows)
+    values = {"weight": np.concatenate([reader.read(name) for name in spec.sources]).T}
+    if spec.biases is not None:
+        values["bias"] = np.concatenate([reader.read(name) for name in spec.biases])
+    for shards in files.values():
+        with shards.mapped(_router_tensors(spec)) as out:
+            for suffix, tensor in values.items():
+                out[f"{spec.name}.{suffix}"][..., count:] = 0
+                out[f"{spec.name}.{suffix}"][..., :count] = tensor
 
 
 def _write_vector(spec: VectorSpec, reader: WeightReader, files: Mapping[Layout, Shards]) -> None:

@@ -13,10 +13,11 @@ import numpy as np
 
 from edgewise_compiler.kernels.gpu.limits import LEAST
 from edgewise_compiler.layouts.base import Arrays, Layout, TensorSpec, VectorPlace
-from edgewise_compiler.layouts.order import padded_k, padded_rows, round_up
+from edgewise_compiler.layouts.order import output_rows, padded_k, padded_rows, round_up
 from edgewise_compiler.layouts.words import packed_rows, row_elements, unpacked_rows
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
+from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.format.dtypes import DTYPES
 
 MAX_BINDING = LEAST.binding
@@ -39,14 +40,26 @@ class Part:
 
 
 def linear_parts(scheme: Scheme, spec: LinearSpec) -> tuple[Part, ...]:
-    """How a linear is split so that no part's weights exceed one binding."""
+    """How a linear is split so that no part's weights exceed one binding; experts stay whole.
+
+    Raises:
+        UnsupportedError: an expert that is larger by itself.
+    """
     total = padded_rows(spec)
     dtype, elements = row_elements(scheme, padded_k(spec))["weight"]
     most = MAX_BINDING // (elements * DTYPES[dtype])
-    count = -(-total // max(PART_STEP, most // PART_STEP * PART_STEP))
+    each = PART_STEP if spec.experts is None else output_rows(spec)
+    if each > max(most, PART_STEP):
+        raise UnsupportedError(
+            f"An expert of {spec.name} takes {each * elements * DTYPES[dtype] >> 20:,} MiB; GPUs "
+            f"bind {MAX_BINDING >> 20} at a time.",
+            remedy="Choose a scheme of fewer bits, such as --quant q4, or compile it for the CPU.",
+            code="unsupported.binding",
+        )
+    count = -(-total // max(each, most // each * each))
     if count == 1:
         return (Part(spec.name, 0, total),)
-    step = round_up(-(-total // count), PART_STEP)
+    step = round_up(-(-total // count), each)
     starts = range(0, total, step)
     return tuple(Part(f"{spec.name}.{i}", s, min(step, total - s)) for i, s in enumerate(starts))
 

@@ -7,13 +7,36 @@ names of a checkpoint's tensors appear in the specs of this module and nowhere e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Value
 from edgewise_compiler.graph.operations import Activation
 from edgewise_compiler.models.rope import RopeConfig
 from edgewise_compiler.weights.views import View
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture of experts in the place of an MLP.
+
+    Attributes:
+        layers: those that have one.
+        experts: how many there are in each.
+        chosen: how many of them a row goes through.
+        intermediate: width of each.
+        normalize: the weights of a row's experts add up to one; else they are what the softmax over
+            all experts gave.
+        shared: width of an expert that every row goes through, times the sigmoid of a gate of its
+            own; None without one.
+    """
+
+    layers: tuple[int, ...]
+    experts: int
+    chosen: int
+    intermediate: int
+    normalize: bool
+    shared: int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +72,7 @@ class ModelConfig:
         logit_factor: multiplies the logits.
         rotated: elements of a head that turn; None for all.
         still: layers whose queries and keys do not turn.
+        mixture: the experts of some layers.
     """
 
     family: str
@@ -82,6 +106,7 @@ class ModelConfig:
     logit_factor: float = 1.0
     rotated: int | None = None
     still: tuple[int, ...] = ()
+    mixture: Mixture | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +120,8 @@ class LinearSpec:
         k: input columns.
         biases: checkpoint tensors of shape ``[rows[i]]``, or None without biases.
         interleave: two sources of equal height alternate by panels of 16 rows (gate and up).
+        experts: of a linear of experts how many there are, each of as many sources of the same
+            heights, one expert after the other; None for a linear that all rows go through.
     """
 
     name: str
@@ -103,11 +130,41 @@ class LinearSpec:
     k: int
     biases: tuple[str, ...] | None = None
     interleave: bool = False
+    experts: int | None = None
 
     @property
     def weights(self) -> int:
         """How many there are, biases apart."""
         return sum(self.rows) * self.k
+
+    def expert(self, index: int) -> LinearSpec:
+        """The linear of one of the experts, by the name of them all."""
+        each = len(self.sources) // (self.experts or 1)
+        mine = slice(index * each, (index + 1) * each)
+        biases = None if self.biases is None else self.biases[mine]
+        return replace(
+            self, sources=self.sources[mine], rows=self.rows[mine], biases=biases, experts=None
+        )
+
+
+@dataclass(frozen=True)
+class RouterSpec:
+    """What chooses among experts: a matrix that stays float32, with biases or without.
+
+    Its tensors are float32 ``<name>.weight`` ``[k, rows padded to 16]``, each column one of the
+    sources' rows, and ``<name>.bias``.
+
+    Attributes:
+        sources: checkpoint tensors, each ``[rows[i], k]``: the experts', then the gate of a shared
+            expert if there is one.
+        biases: checkpoint tensors of shape ``[rows[i]]``, or None without biases.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    rows: tuple[int, ...]
+    k: int
+    biases: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +194,7 @@ class RotationSpec:
     rotated: int | None = None
 
 
-ParamSpec = LinearSpec | VectorSpec | RotationSpec
+ParamSpec = LinearSpec | RouterSpec | VectorSpec | RotationSpec
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,16 @@ from edgewise_compiler.models.base import (
     RotationSpec,
     VectorSpec,
 )
+from edgewise_compiler.models.experts import expert_mlp, expert_params, read_mixture
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.rope import MAX_CONTEXT, PARTIAL, RopeConfig, read_rope
-from edgewise_compiler.models.shape import SHAPE, WINDOWED, read_windows
+from edgewise_compiler.models.shape import (
+    EXPERTS,
+    SHAPE,
+    SHARED_EXPERTS,
+    WINDOWED,
+    read_windows,
+)
 from edgewise_compiler.models.traits import refuse
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 
@@ -117,6 +124,9 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     _check_divisors(rope, rotated)
     window: int | None = None
     local: tuple[int, ...] = ()
+    mixture = None
+    if EXPERTS in traits.has:
+        mixture = read_mixture(fields, layer_count, shared=SHARED_EXPERTS in traits.has)
     if WINDOWED in traits.has:
         window, local = read_windows(fields, layer_count, context)
     refuse((trait for trait in SHAPE if trait.name not in traits.has), fields)
@@ -144,6 +154,7 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
         window=window,
         local=local,
         rotated=None if rotated == stored else rotated,
+        mixture=mixture,
     )
 
 
@@ -236,11 +247,14 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
         yield _linear(f"{ours}.o", {f"{attention}.o_proj": cfg.hidden}, q, cfg.attention_bias)
         yield from norm("attn_post_norm")
         yield from norm("mlp_norm")
-        stacked = {f"{mlp}.{p}_proj": cfg.intermediate for p in ("gate", "up")}
-        yield _linear(f"{ours}.gate_up", stacked, cfg.hidden, cfg.mlp_bias, interleave=True)
-        yield _linear(
-            f"{ours}.down", {f"{mlp}.down_proj": cfg.hidden}, cfg.intermediate, cfg.mlp_bias
-        )
+        if cfg.mixture is not None and i in cfg.mixture.layers:
+            yield from expert_params(cfg, cfg.mixture, i)
+        else:
+            stacked = {f"{mlp}.{p}_proj": cfg.intermediate for p in ("gate", "up")}
+            yield _linear(f"{ours}.gate_up", stacked, cfg.hidden, cfg.mlp_bias, interleave=True)
+            yield _linear(
+                f"{ours}.down", {f"{mlp}.down_proj": cfg.hidden}, cfg.intermediate, cfg.mlp_bias
+            )
         yield from norm("mlp_post_norm")
     yield VectorSpec("norm", "model.norm.weight", cfg.hidden)
     if not cfg.tied:
@@ -298,10 +312,13 @@ def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
         rotation = rotation_of(cfg, i)
         attended = g.attention(qkv, attention, rotation=rotation, qk_norm=head_norms)
         x = g.add(x, normed(g.linear(attended, f"{p}.o"), p, "attn_post_norm"))
-        gate_up = g.linear(normed(x, p, "mlp_norm"), f"{p}.gate_up")
-        x = g.add(
-            x, normed(g.linear(g.swiglu(gate_up, cfg.activation), f"{p}.down"), p, "mlp_post_norm")
-        )
+        h = normed(x, p, "mlp_norm")
+        if cfg.mixture is not None and i in cfg.mixture.layers:
+            y = expert_mlp(g, cfg, cfg.mixture, i, h)
+        else:
+            gate_up = g.linear(h, f"{p}.gate_up")
+            y = g.linear(g.swiglu(gate_up, cfg.activation), f"{p}.down")
+        x = g.add(x, normed(y, p, "mlp_post_norm"))
     return x
 
 

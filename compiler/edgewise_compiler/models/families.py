@@ -13,8 +13,9 @@ from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.mistral import MISTRAL
 from edgewise_compiler.models.olmo2 import OLMO2
 from edgewise_compiler.models.phi3 import PHI3
-from edgewise_compiler.models.qwen2 import QWEN2
+from edgewise_compiler.models.qwen2 import QWEN2, QWEN2_MOE
 from edgewise_compiler.models.qwen3 import QWEN3
+from edgewise_compiler.models.qwen3_moe import QWEN3_MOE
 from edgewise_compiler.models.smollm3 import SMOLLM3
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
@@ -28,7 +29,9 @@ FAMILIES: tuple[Family, ...] = (
     OLMO2,
     PHI3,
     QWEN2,
+    QWEN2_MOE,
     QWEN3,
+    QWEN3_MOE,
     SMOLLM3,
 )
 

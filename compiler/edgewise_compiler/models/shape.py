@@ -15,6 +15,9 @@ WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")
 
 GATED = "another activation"
 
+EXPERTS, SHARED_EXPERTS = "mixtures of experts", "shared experts"
+"""Names of traits, for families that know them; the second is found by none of its own."""
+
 _MANY = 1 << 17
 _MOST = 1 << 22
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
@@ -109,7 +112,7 @@ def _recurrent(fields: ConfigFields) -> str | None:
 
 SHAPE = (
     Trait(
-        "mixtures of experts",
+        EXPERTS,
         _EXPERTS,
         "one MLP in each layer",
         "unsupported.experts",

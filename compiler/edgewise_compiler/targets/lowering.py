@@ -8,8 +8,16 @@ from typing import Any, TypeVar
 
 from edgewise_compiler.graph.build import SharedSizes
 from edgewise_compiler.graph.nodes import Node, Value
-from edgewise_compiler.graph.operations import Attention, Heads, Operation, RopeAppend
+from edgewise_compiler.graph.operations import (
+    Attention,
+    Experts,
+    Heads,
+    Operation,
+    RopeAppend,
+    Route,
+)
 from edgewise_compiler.kernels.attention import AttentionSpec, RopeSpec
+from edgewise_compiler.kernels.experts import RouteSpec
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.layouts.schemes import Schemes
@@ -88,6 +96,33 @@ class Lowering:
             window=None if self._sees_all(op) else op.window,
             softcap=op.softcap,
             sinks=op.sinks is not None,
+        )
+
+    def router(self, node: Node[Route]) -> tuple[RouteSpec, tuple[Tensor, ...]]:
+        """What a kernel for ``node`` is made for, and the router's tensors.
+
+        Raises:
+            CompileError: a router of other columns than the node's logits.
+        """
+        name, op, source = node.params[0], node.op, node.inputs[0]
+        biases = [self.params[f"{name}.bias"]] if f"{name}.bias" in self.params else []
+        shape = op.experts, op.chosen, op.normalize, op.shared, bool(biases)
+        spec = RouteSpec(self.row_bound(source), source.width, *shape)
+        weight = self.param(f"{name}.weight")
+        if weight.shape != (spec.inputs, spec.columns):
+            raise CompileError(
+                f"The router {name!r} is {list(weight.shape)}; {op.experts} experts of "
+                f"{source.width} columns need {[spec.inputs, spec.columns]}."
+            )
+        return spec, (weight, *biases)
+
+    def route_tensors(self, route: Value, op: Route | Experts) -> tuple[Tensor, Tensor]:
+        """Which experts each row has, and their weights."""
+        rows = self.row_bound(route)
+        weights = route.width - op.chosen
+        return (
+            Tensor(f"{route.id}.ids", "scratch", "int32", (rows, op.chosen)),
+            Tensor(f"{route.id}.weights", "scratch", "float32", (rows, weights)),
         )
 
     def _sees_all(self, op: Attention) -> bool:
@@ -179,6 +214,11 @@ def param_tensors(tensors: Tensors) -> dict[str, Tensor]:
 def param_bytes(params: tuple[Tensor, ...]) -> int:
     """Bytes of parameters, whose shapes have no symbols."""
     return sum(param.bytes for param in params)
+
+
+def experts_bytes(params: tuple[Tensor, ...], experts: int, chosen: int, rows: Expr) -> Expr:
+    """Bytes of the experts that so many rows go through at most: others are not read."""
+    return mul(param_bytes(params) // experts, ("min", mul(rows, chosen), experts))
 
 
 def attention_cost(

@@ -1,11 +1,11 @@
-"""linear → add(residual, ·) becomes one linear that adds onto the residual in place."""
+"""linear → add(residual, ·) becomes one linear that adds onto the residual; so does combine."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from edgewise_compiler.graph.nodes import Graph, Node
-from edgewise_compiler.graph.operations import Add, Linear, Operation
+from edgewise_compiler.graph.operations import Add, Combine, Linear, Operation
 
 
 def fuse_residual(graph: Graph) -> Graph:
@@ -22,7 +22,7 @@ def fuse_residual(graph: Graph) -> Graph:
             continue
         residual, y = node.inputs
         producer = graph.producer(y)
-        if producer is None or not isinstance(producer.op, Linear):
+        if producer is None or not isinstance(producer.op, Linear | Combine):
             continue
         if producer.op.epilogue != "store":
             continue

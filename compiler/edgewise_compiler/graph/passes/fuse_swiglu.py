@@ -9,12 +9,17 @@ from edgewise_compiler.graph.nodes import Graph, Node
 from edgewise_compiler.graph.operations import (
     Activation,
     Epilogue,
+    Experts,
     Linear,
     Operation,
     Swiglu,
 )
 
-_EPILOGUES: Mapping[Activation, Epilogue] = {"silu": "swiglu", "gelu_tanh": "geglu"}
+_EPILOGUES: Mapping[Activation, Epilogue] = {
+    "silu": "swiglu",
+    "gelu_tanh": "geglu",
+    "clamped_silu": "clamped",
+}
 
 
 def fuse_swiglu(graph: Graph) -> Graph:
@@ -24,7 +29,7 @@ def fuse_swiglu(graph: Graph) -> Graph:
         if not isinstance(node.op, Swiglu):
             continue
         producer = graph.producer(node.inputs[0])
-        if producer is None or not isinstance(producer.op, Linear):
+        if producer is None or not isinstance(producer.op, Linear | Experts):
             continue
         if len(graph.uses(producer.output)) != 1:
             continue

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgewise_compiler.graph.nodes import Graph, Node, Value
-from edgewise_compiler.graph.operations import Linear, Operation, Quantize, RmsNorm
+from edgewise_compiler.graph.operations import Experts, Linear, Operation, Quantize, RmsNorm
 
 
 def _absorbs(op: Operation | None) -> bool:
     """Whether its kernel can write a8 directly."""
     return isinstance(op, RmsNorm) or (
-        isinstance(op, Linear) and op.epilogue in ("swiglu", "geglu")
+        isinstance(op, Linear | Experts) and op.epilogue in ("swiglu", "geglu", "clamped")
     )
 
 
@@ -24,13 +24,13 @@ def quantize_activations(graph: Graph) -> Graph:
     to_a8: dict[str, Value] = {}
     absorbed: set[str] = set()
     for node in graph.nodes:
-        if not isinstance(node.op, Linear) or node.inputs[0].id in to_a8:
+        if not isinstance(node.op, Linear | Experts) or node.inputs[0].id in to_a8:
             continue
         value = node.inputs[0]
         producer = graph.producer(value)
         uses = graph.uses(value)
         absorbs = producer is not None and _absorbs(producer.op)
-        if absorbs and all(isinstance(use.op, Linear) for use in uses):
+        if absorbs and all(isinstance(use.op, Linear | Experts) for use in uses):
             to_a8[value.id] = replace(value, kind="a8")
             absorbed.add(value.id)
         else:
@@ -40,7 +40,7 @@ def quantize_activations(graph: Graph) -> Graph:
     done: set[str] = set()
     for original in graph.nodes:
         node = original
-        if isinstance(node.op, Linear):
+        if isinstance(node.op, Linear | Experts):
             value = node.inputs[0]
             if value.id not in absorbed and value.id not in done:
                 nodes.append(

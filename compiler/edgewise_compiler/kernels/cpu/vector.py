@@ -15,7 +15,7 @@ What keeps results equal everywhere:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -28,6 +28,8 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.cpu.isa import isa_named
 from edgewise_compiler.kernels.numbers import (
+    CLAMP,
+    CLAMPED_ALPHA,
     EXP2,
     GELU_CUBE,
     GELU_EXPONENT,
@@ -216,6 +218,26 @@ def gelu_tanh(x: Expr, isa: str) -> Expr:
     cubic = let(fma(x * x, splat(GELU_CUBE, lanes), splat(1.0, lanes), isa))
     power = exp2(x * cubic * splat(-GELU_EXPONENT, lanes), isa)
     return x / (splat(1.0, lanes) + power)
+
+
+def clamped_silu(gate: Expr, up: Expr, isa: str) -> Expr:
+    """``g / (1 + exp(-1.702 * g)) * (1 + u)`` of ``g = min(gate, 7)`` and ``u`` of ``up`` within
+    -7 and 7; NaN stays NaN."""
+    lanes = lanes_of(gate)
+    high, low = splat(CLAMP, lanes), splat(-CLAMP, lanes)
+    # In this order: a comparison with NaN does not hold, and its second operand is what remains.
+    gate = let(T.min(high, gate))
+    up = let(T.min(high, T.max(low, up)))
+    power = exp2(gate * splat(-CLAMPED_ALPHA * LOG2E, lanes), isa)
+    return let(gate / (splat(1.0, lanes) + power)) * let(up + splat(1.0, lanes))
+
+
+GATED: Mapping[str, Callable[[Expr, Expr, str], Expr]] = {
+    "silu": lambda gate, up, isa: silu(gate, isa) * up,
+    "gelu_tanh": lambda gate, up, isa: gelu_tanh(gate, isa) * up,
+    "clamped_silu": clamped_silu,
+}
+"""What becomes of a gate and what it gates, by the activation."""
 
 
 def softcapped(x: Expr, cap: float, isa: str) -> Expr:

@@ -15,7 +15,7 @@ becomes one operation a lane, and the rest only says which lanes are which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,14 @@ from tvm import DataType, tirx
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
-from edgewise_compiler.kernels.numbers import GELU_CUBE, GELU_EXPONENT, INFINITY_BITS, LOG2E
+from edgewise_compiler.kernels.numbers import (
+    CLAMP,
+    CLAMPED_ALPHA,
+    GELU_CUBE,
+    GELU_EXPONENT,
+    INFINITY_BITS,
+    LOG2E,
+)
 
 PREFIX = "ew."
 """What the names of neutral operations begin with in TIR."""
@@ -190,9 +197,30 @@ def gelu_tanh(x: Expr) -> Expr:
     return T.bind(x / (number(1.0) + power))
 
 
-ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu_tanh}
-GATES = {"swiglu": silu, "geglu": gelu_tanh}
-"""What gates go through, by a linear's epilogue."""
+def clamped_silu(gate: Expr, up: Expr) -> Expr:
+    """``g / (1 + exp(-1.702 * g)) * (1 + u)`` of ``g = min(gate, 7)`` and ``u`` of ``up`` within
+    -7 and 7; NaN stays NaN."""
+    gate, up = T.bind(gate), T.bind(up)
+    # Chosen by comparisons that do not hold for NaN: `T.min` may drop it.
+    gate = T.bind(T.Select(gate > number(CLAMP), number(CLAMP), gate))
+    up = T.bind(T.Select(up > number(CLAMP), number(CLAMP), up))
+    up = T.bind(T.Select(up < number(-CLAMP), number(-CLAMP), up))
+    power = exp2(T.min(gate * number(-CLAMPED_ALPHA * LOG2E), number(_LARGEST_EXPONENT)))
+    return T.bind(T.bind(gate / (number(1.0) + power)) * (up + number(1.0)))
+
+
+GATED: Mapping[str, Callable[[Expr, Expr], Expr]] = {
+    "silu": lambda gate, up: silu(gate) * up,
+    "gelu_tanh": lambda gate, up: gelu_tanh(gate) * up,
+    "clamped_silu": clamped_silu,
+}
+"""What becomes of a gate and what it gates, by the activation."""
+GATES = {
+    "swiglu": GATED["silu"],
+    "geglu": GATED["gelu_tanh"],
+    "clamped": GATED["clamped_silu"],
+}
+"""The same by a linear's epilogue."""
 
 
 def softcapped(x: Expr, cap: float) -> Expr:

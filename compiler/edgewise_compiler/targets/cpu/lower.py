@@ -12,13 +12,16 @@ from edgewise_compiler.graph.nodes import Graph, Node, Value
 from edgewise_compiler.graph.operations import (
     Add,
     Attention,
+    Combine,
     Embed,
+    Experts,
     Gather,
     Linear,
     NormRuns,
     Quantize,
     RmsNorm,
     RopeAppend,
+    Route,
     Softcap,
     Swiglu,
 )
@@ -30,8 +33,12 @@ from edgewise_compiler.kernels.cpu.elementwise.quantize import quantize
 from edgewise_compiler.kernels.cpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.cpu.elementwise.unfused import add as add_rows
 from edgewise_compiler.kernels.cpu.elementwise.unfused import gather, softcap, swiglu
+from edgewise_compiler.kernels.cpu.experts.combine import combine
+from edgewise_compiler.kernels.cpu.experts.matmul import experts
+from edgewise_compiler.kernels.cpu.experts.route import route
 from edgewise_compiler.kernels.cpu.matmul.floats import matmul_float
 from edgewise_compiler.kernels.cpu.matmul.ints import matmul_int
+from edgewise_compiler.kernels.experts import ExpertsSpec
 from edgewise_compiler.kernels.matmul import MatmulSpec
 from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_compiler.plan.calls import Call, PlanCalls, Tensor
@@ -41,6 +48,7 @@ from edgewise_compiler.targets.lowering import (
     Table,
     add,
     attention_cost,
+    experts_bytes,
     lower_nodes,
     mul,
     param_bytes,
@@ -189,6 +197,92 @@ def _linear(low: CpuLowering, node: Node[Linear]) -> Iterator[Call]:
     yield Call(kernel, arguments, node.label, moved, mul(source.rows, 2 * columns * source.width))
 
 
+def _ordered(low: CpuLowering, route_value: Value, op: Route | Experts) -> tuple[Tensor, Tensor]:
+    """Pairs of rows and experts by expert, and where those of each begin."""
+    pairs = low.row_bound(route_value) * op.chosen
+    return (
+        Tensor(f"{route_value.id}.order", "scratch", "int32", (pairs,)),
+        Tensor(f"{route_value.id}.groups", "scratch", "int32", (2, op.experts + 1)),
+    )
+
+
+def _route(low: CpuLowering, node: Node[Route]) -> Iterator[Call]:
+    source, out = node.inputs[0], node.output
+    spec, router = low.router(node)
+    made = *low.route_tensors(out, node.op), *_ordered(low, out, node.op)
+    arguments = (
+        *read(*low.value(source), *router),
+        *to("write", *made),
+        *read(low.step_tensor("step")),
+    )
+    moved = add(param_bytes(router), mul("n", source.width * 4 + spec.chosen * 12))
+    flops = mul("n", 2 * spec.columns * source.width)
+    yield Call(route(spec, low.isa), arguments, node.label, moved, flops)
+
+
+def _experts(low: CpuLowering, node: Node[Experts]) -> Iterator[Call]:
+    (source, routed), out, op = node.inputs, node.output, node.op
+    if low.arithmetic.exact and source.kind == "f32":
+        codes = replace(source, id=f"{source.id}.a8", kind="a8", name=None)
+        yield from _quantize(low, Node(Quantize(), (source,), codes, (), f"{node.label}.quantize"))
+        source = codes
+    params = low.linear_params(node.params[0])
+    inputs = source.width // op.chosen if op.each else source.width
+    spec = ExpertsSpec(
+        rows=low.row_bound(out),
+        outputs=int(params[0].shape[0]) * PANEL // op.experts,
+        inputs=inputs,
+        scheme=low.schemes[node.params[0]].name,
+        epilogue=op.epilogue + ("_a8" if out.kind == "a8" else ""),
+        bias=params[-1].name.endswith(".bias"),
+        experts=op.experts,
+        chosen=op.chosen,
+        each=op.each,
+    )
+    arguments = (
+        *read(*_by_pairs(low.value(source), op.chosen if op.each else 1), *params),
+        *read(*_ordered(low, routed, op)),
+        *to("write", *_by_pairs(low.value(out), op.chosen)),
+    )
+    moved = add(
+        experts_bytes(params, op.experts, op.chosen, "n"),
+        mul("n", _row_bytes(source) + _row_bytes(out)),
+    )
+    flops = mul("n", 2 * op.chosen * spec.outputs * inputs)
+    yield Call(experts(spec, low.isa), arguments, node.label, moved, flops)
+
+
+def _by_pairs(tensors: tuple[Tensor, ...], chosen: int) -> Iterator[Tensor]:
+    """Tensors with a row for each of a row's experts, which lie beside each other in it."""
+    for tensor in tensors:
+        rows, width = (int(extent) for extent in tensor.shape)
+        yield replace(tensor, shape=(rows * chosen, width // chosen))
+
+
+def _combine(low: CpuLowering, node: Node[Combine]) -> Iterator[Call]:
+    y, routed, *others = node.inputs
+    op, out = node.op, node.output
+    added = op.epilogue == "add"
+    weights = Tensor(
+        f"{routed.id}.weights",
+        "scratch",
+        "float32",
+        (low.row_bound(routed), op.chosen + op.shared),
+    )
+    shared = low.value(others[0]) if op.shared else ()
+    kernel = combine(
+        low.row_bound(out), out.width, op.chosen, low.isa, shared=op.shared, added=added
+    )
+    arguments = (
+        *read(*low.value(y), *shared, weights),
+        *to("readwrite" if added else "write", *low.value(out)),
+        *read(low.step_tensor("step")),
+    )
+    count = op.chosen + op.shared
+    moved = mul("n", out.width * 4 * (count + 1 + added))
+    yield Call(kernel, arguments, node.label, moved, mul("n", out.width * 2 * count))
+
+
 def _add(low: CpuLowering, node: Node[Add]) -> Iterator[Call]:
     (x, y), out = node.inputs, node.output
     in_place = low.value(x) == low.value(out)
@@ -283,6 +377,9 @@ _OPERATIONS: Table[CpuLowering] = {
     NormRuns: _norm_runs,
     Quantize: _quantize,
     Linear: _linear,
+    Route: _route,
+    Experts: _experts,
+    Combine: _combine,
     Add: _add,
     Swiglu: _swiglu,
     Softcap: _softcap,

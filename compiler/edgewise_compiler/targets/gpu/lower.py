@@ -10,12 +10,15 @@ from edgewise_compiler.graph.nodes import Graph, Node, Value
 from edgewise_compiler.graph.operations import (
     Add,
     Attention,
+    Combine,
     Embed,
+    Experts,
     Gather,
     Linear,
     NormRuns,
     RmsNorm,
     RopeAppend,
+    Route,
     Softcap,
     Swiglu,
 )
@@ -29,6 +32,14 @@ from edgewise_compiler.kernels.gpu.elementwise.norm import norm_runs, rms_norm
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.gpu.elementwise.unfused import add as add_rows
 from edgewise_compiler.kernels.gpu.elementwise.unfused import gather, softcap, swiglu
+from edgewise_compiler.kernels.gpu.experts.combine import combine
+from edgewise_compiler.kernels.gpu.experts.matmul import (
+    ExpertsPart,
+    experts_pairs,
+    experts_tiles,
+    tile_rows,
+)
+from edgewise_compiler.kernels.gpu.experts.route import order, route, tile_bound
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
 from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quantize
@@ -45,6 +56,7 @@ from edgewise_compiler.targets.lowering import (
     Table,
     add,
     attention_cost,
+    experts_bytes,
     lower_nodes,
     mul,
     param_bytes,
@@ -218,6 +230,104 @@ def _quantized(low: GpuLowering, value: Value) -> tuple[Tensor, ...]:
     )
 
 
+def _ids(low: GpuLowering, routed: Value, op: Route | Experts) -> Tensor:
+    """The expert of each pair."""
+    ids, _ = low.route_tensors(routed, op)
+    return replace(ids, shape=(low.row_bound(routed) * op.chosen,))
+
+
+def _tiles(low: GpuLowering, routed: Value, op: Route | Experts) -> tuple[Tensor, Tensor]:
+    """Pairs by their experts, and the tiles that they are cut into."""
+    pairs = low.row_bound(routed) * op.chosen
+    count = tile_bound(pairs, op.experts, tile_rows(serial=low.variant.serial))
+    return (
+        Tensor(f"{routed.id}.order", "scratch", "int32", (pairs,)),
+        Tensor(f"{routed.id}.tiles", "scratch", "int32", (count, 4)),
+    )
+
+
+def _route(low: GpuLowering, node: Node[Route], *, many_rows: bool) -> Iterator[Call]:
+    source, out, op = node.inputs[0], node.output, node.op
+    spec, router = low.router(node)
+    ids, (_, weights) = _ids(low, out, op), low.route_tensors(out, op)
+    arguments = (
+        *read(low.value(source), *router),
+        *to("write", ids, weights),
+        *read(low.step_tensor("step")),
+    )
+    moved = add(param_bytes(router), mul("n", source.width * 4 + spec.chosen * 8))
+    flops = mul("n", 2 * spec.columns * source.width)
+    yield _call(route(spec), arguments, node.label, moved, flops)
+    if not many_rows:
+        return
+    rows = tile_rows(serial=low.variant.serial)
+    launch = order(low.row_bound(out), op.chosen, op.experts, rows)
+    made = to("write", *_tiles(low, out, op))
+    arguments = (*read(ids), *made, *read(low.step_tensor("step")))
+    yield _call(launch, arguments, f"{node.label}.order", mul("n", op.chosen * 8), 0)
+
+
+def _experts(low: GpuLowering, node: Node[Experts], *, many_rows: bool) -> Iterator[Call]:
+    (source, routed), out, op = node.inputs, node.output, node.op
+    pairs, serial = low.row_bound(out) * op.chosen, low.variant.serial
+    x = _by_pairs(low.value(source), op.chosen if op.each else 1)
+    outputs = low.parts[node.params[0]]
+    height = sum(part.rows for part in outputs) // op.experts
+    for part in outputs:
+        params = low.linear_params(part.name)
+        bias = params[-1].name.endswith(".bias")
+        spec = ExpertsPart(
+            rows=low.row_bound(out),
+            outputs=height,
+            inputs=int(x.shape[-1]),
+            scheme=low.schemes[node.params[0]].name,
+            epilogue=op.epilogue,
+            bias=bias,
+            experts=op.experts,
+            chosen=op.chosen,
+            each=op.each,
+            first=part.first // height,
+            held=part.rows // height,
+        )
+        written = to("write", replace(low.value(out), shape=(pairs, spec.width)))
+        if many_rows:
+            launch = experts_tiles(spec, serial=serial, half=low.variant.half)
+            arguments = (*read(x, *params, *_tiles(low, routed, op)), *written)
+        else:
+            launch = experts_pairs(spec, serial=serial, subgroups=low.variant.subgroups)
+            named = read(x, *params, _ids(low, routed, op))
+            arguments = (*named, *written, *read(low.step_tensor("step")))
+        # As if a step's rows went through no experts but those of this part.
+        moved = add(
+            experts_bytes(params, spec.held, op.chosen, "n"),
+            mul("n", 4 * (source.width + out.width)),
+        )
+        flops = mul("n", 2 * op.chosen * height * spec.inputs)
+        last = part.first + part.rows == height * op.experts
+        yield _call(launch, arguments, node.label if last else part.name, moved, flops)
+
+
+def _by_pairs(tensor: Tensor, chosen: int) -> Tensor:
+    """A tensor with a row for each of a row's experts, which lie beside each other in it."""
+    rows, width = (int(extent) for extent in tensor.shape)
+    return replace(tensor, shape=(rows * chosen, width // chosen))
+
+
+def _combine(low: GpuLowering, node: Node[Combine]) -> Iterator[Call]:
+    (y, routed, *others), op, out = node.inputs, node.op, node.output
+    added, count = op.epilogue == "add", op.chosen + op.shared
+    launch = combine(low.row_bound(out), out.width, op.chosen, shared=op.shared, added=added)
+    rows = low.row_bound(routed)
+    weights = Tensor(f"{routed.id}.weights", "scratch", "float32", (rows, count))
+    arguments = (
+        *read(low.value(y), *((low.value(others[0]),) if op.shared else ()), weights),
+        *to("readwrite" if added else "write", low.value(out)),
+        *read(low.step_tensor("step")),
+    )
+    moved = mul("n", out.width * 4 * (count + 1 + added))
+    yield _call(launch, arguments, node.label, moved, mul("n", out.width * 2 * count))
+
+
 def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
     op, qkv = node.op, low.value(node.output)
     launch = rope_append(low.rope_spec(op), subgroups=low.variant.subgroups)
@@ -334,6 +444,7 @@ _OPERATIONS: Table[GpuLowering] = {
     Embed: _embed,
     RmsNorm: _rms_norm,
     NormRuns: _norm_runs,
+    Combine: _combine,
     Add: _add,
     Swiglu: _swiglu,
     Softcap: _softcap,
@@ -343,11 +454,15 @@ _OPERATIONS: Table[GpuLowering] = {
 _FEW_ROWS: Table[GpuLowering] = {
     **_OPERATIONS,
     Linear: partial(_linear, many_rows=False),
+    Route: partial(_route, many_rows=False),
+    Experts: partial(_experts, many_rows=False),
     Attention: partial(_attention, many_rows=False),
 }
 _MANY_ROWS: Table[GpuLowering] = {
     **_OPERATIONS,
     Linear: partial(_linear, many_rows=True),
+    Route: partial(_route, many_rows=True),
+    Experts: partial(_experts, many_rows=True),
     Attention: partial(_attention, many_rows=True),
 }
 

@@ -9,10 +9,9 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.vector import (
-    gelu_tanh,
+    GATED,
     let,
     load,
-    silu,
     softcapped,
     splat,
     store,
@@ -29,8 +28,6 @@ from edgewise_compiler.kernels.function import (
 )
 from edgewise_compiler.kernels.numbers import LOG2E
 from edgewise_runtime.format.abi import LOGIT_ROWS, PANEL
-
-ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu_tanh}
 
 
 @cache
@@ -74,7 +71,7 @@ def swiglu(N: int, H: int, isa: str, *, count: int, activation: str = "silu") ->
         def row(i: Expr) -> None:
             with T.serial(H // PANEL) as p, block("panel"):
                 gate, up = (let(load(x, i, (p * 2 + j) * PANEL)) for j in range(2))
-                store(out, ACTIVATIONS[activation](gate, isa) * up, i, p * PANEL)
+                store(out, GATED[activation](gate, up, isa), i, p * PANEL)
 
         with block("rows"):
             for_rows(live_rows(step, count, N), N, row)

@@ -18,6 +18,7 @@ from edgewise_compiler.kernels.cpu.matmul.tiles import (
     PREFETCH_BYTES,
     Chunks,
     Row,
+    Sums,
     Tile,
     chunks_of,
     for_tile_rows,
@@ -49,65 +50,19 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
     followed by acc = fma(minimum, float(-xc)*xs, acc).
     """
     N, NP, K, scheme = spec.rows, spec.outputs, spec.inputs, spec.scheme
-    dot, words = DOTS[isa, scheme], RUNS[scheme].count * RUNS[scheme].words
-    zero, ends = ZERO_POINT[scheme], EPILOGUES[spec.epilogue]
+    ends = EPILOGUES[spec.epilogue]
 
     def body(
         xq: Buffer, xs: Buffer, xc: Buffer, weight: Buffer, scale: Buffer, *rest: Buffer
     ) -> None:
         *out, step = rest
         bias_buffer = out.pop(0) if spec.bias else None
-
-        def sums(tile: Tile, row: Row, panel: Expr, finished: Chunks, first: Expr) -> None:
-            dots = chunks_of(tile.rows, tile.panels, "int32")
-            acc = chunks_of(tile.rows, tile.panels)
-            each = [(r, p) for r in range(tile.rows) for p in range(tile.panels)]
-            for r, p in each:
-                store_row(acc, splat(0.0), r, p)
-            with T.serial(K // GROUP) as g, block("group"):
-
-                def word(p: int, i: Expr | int) -> Expr:
-                    index = g * words + i
-                    if tile.panels == 1:
-                        prefetch(weight, panel + p, index + PREFETCH_BYTES // 64, 0)
-                    else:
-                        prefetch(weight, panel + p + tile.panels, index, 0)
-                    return let(load(weight, panel + p, index, 0))
-
-                def four(r: int, i: Expr | int) -> Expr:
-                    return bits_of(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
-
-                starts = [let(xc[row(r), g] * -zero) for r in range(tile.rows)]
-                operands = Operands(word, four, starts, lambda r: xc[row(r), g], isa)
-                results = dot.group(tile, operands)
-                for r, p in each:
-                    store_row(dots, results[r][p], r, p)
-
-                def numbers(p: int) -> list[Expr]:
-                    return group_numbers(scheme, lambda i: load(scale, panel + p, i, 0), g, isa)
-
-                units, *minima = zip(*(numbers(p) for p in range(tile.panels)), strict=True)
-
-                def accumulate(r: Any) -> None:
-                    for p in range(tile.panels):
-                        unit = let(units[p] * splat(xs[row(r), g]))
-                        dot_ = cast(load_row(dots, r, p), "float32")
-                        store_row(acc, fma(dot_, unit, load_row(acc, r, p), isa), r, p)
-                    for minimum in minima:
-                        sum_ = let(cast(T.int32(0) - xc[row(r), g], "float32") * xs[row(r), g])
-                        for p in range(tile.panels):
-                            total = fma(minimum[p], splat(sum_), load_row(acc, r, p), isa)
-                            store_row(acc, total, r, p)
-
-                for_tile_rows(tile, isa, accumulate)
-            for r, p in each:
-                store_row(finished, load_row(acc, r, p), r, first + p)
-
+        sums = sums_of(spec, isa, (xq, xs, xc, weight, scale))
         with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
             matmul(
                 live_rows(step, spec.count, N),
                 N,
-                shapes=dot.shapes,
+                shapes=DOTS[isa, scheme].shapes,
                 sums=sums,
                 epilogue=ends,
                 out=out,
@@ -124,3 +79,62 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
         STEP,
     )
     return kernel(matmul_name(spec), arguments, body)
+
+
+def sums_of(spec: MatmulSpec, isa: str, buffers: tuple[Buffer, ...]) -> Sums:
+    """What puts the finished sums of a tile into memory.
+
+    Args:
+        buffers: xq, xs, xc, weight and scale, as :func:`matmul_int` has them.
+    """
+    K, scheme = spec.inputs, spec.scheme
+    dot, words = DOTS[isa, scheme], RUNS[scheme].count * RUNS[scheme].words
+    zero = ZERO_POINT[scheme]
+    xq, xs, xc, weight, scale = buffers
+
+    def sums(tile: Tile, row: Row, panel: Expr, finished: Chunks, first: Expr) -> None:
+        dots = chunks_of(tile.rows, tile.panels, "int32")
+        acc = chunks_of(tile.rows, tile.panels)
+        each = [(r, p) for r in range(tile.rows) for p in range(tile.panels)]
+        for r, p in each:
+            store_row(acc, splat(0.0), r, p)
+        with T.serial(K // GROUP) as g, block("group"):
+
+            def word(p: int, i: Expr | int) -> Expr:
+                index = g * words + i
+                if tile.panels == 1:
+                    prefetch(weight, panel + p, index + PREFETCH_BYTES // 64, 0)
+                else:
+                    prefetch(weight, panel + p + tile.panels, index, 0)
+                return let(load(weight, panel + p, index, 0))
+
+            def four(r: int, i: Expr | int) -> Expr:
+                return bits_of(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
+
+            starts = [let(xc[row(r), g] * -zero) for r in range(tile.rows)]
+            operands = Operands(word, four, starts, lambda r: xc[row(r), g], isa)
+            results = dot.group(tile, operands)
+            for r, p in each:
+                store_row(dots, results[r][p], r, p)
+
+            def numbers(p: int) -> list[Expr]:
+                return group_numbers(scheme, lambda i: load(scale, panel + p, i, 0), g, isa)
+
+            units, *minima = zip(*(numbers(p) for p in range(tile.panels)), strict=True)
+
+            def accumulate(r: Any) -> None:
+                for p in range(tile.panels):
+                    unit = let(units[p] * splat(xs[row(r), g]))
+                    dot_ = cast(load_row(dots, r, p), "float32")
+                    store_row(acc, fma(dot_, unit, load_row(acc, r, p), isa), r, p)
+                for minimum in minima:
+                    sum_ = let(cast(T.int32(0) - xc[row(r), g], "float32") * xs[row(r), g])
+                    for p in range(tile.panels):
+                        total = fma(minimum[p], splat(sum_), load_row(acc, r, p), isa)
+                        store_row(acc, total, r, p)
+
+            for_tile_rows(tile, isa, accumulate)
+        for r, p in each:
+            store_row(finished, load_row(acc, r, p), r, first + p)
+
+    return sums

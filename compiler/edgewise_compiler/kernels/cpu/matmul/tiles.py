@@ -11,7 +11,7 @@ from tvm.tirx import Buffer, call_llvm_intrin
 
 from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args, store_group
 from edgewise_compiler.kernels.cpu.isa import isa_named
-from edgewise_compiler.kernels.cpu.vector import gelu_tanh, let, load, silu, store
+from edgewise_compiler.kernels.cpu.vector import GATED, let, load, store
 from edgewise_compiler.kernels.function import Arg, block
 from edgewise_compiler.kernels.matmul import MatmulSpec
 from edgewise_runtime.format.abi import PANEL
@@ -101,15 +101,15 @@ def _add(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -
         store(out[0], load(out[0], row, column) + value, row, column)
 
 
-def _gated(activation: Callable[[Expr, str], Expr]) -> Callable[..., Expr]:
+def _gated(activation: str) -> Callable[..., Expr]:
     def gated(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> Expr:
         gate, up = sums
-        return activation(gate, isa) * up
+        return GATED[activation](gate, up, isa)
 
     return gated
 
 
-def _store_gated(activation: Callable[[Expr, str], Expr]) -> Callable[..., None]:
+def _store_gated(activation: str) -> Callable[..., None]:
     gated = _gated(activation)
 
     def stored(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> None:
@@ -133,10 +133,12 @@ def _quantize(out: list[Buffer], row: Expr, item: Expr, values: list[Expr], isa:
 EPILOGUES = {
     "store": Epilogue(1, _float_out(1), _store),
     "add": Epilogue(1, _float_out(1), _add),
-    "swiglu": Epilogue(1, _float_out(2), _store_gated(silu)),
-    "swiglu_a8": Epilogue(2, _codes_out, _gated(silu), _quantize),
-    "geglu": Epilogue(1, _float_out(2), _store_gated(gelu_tanh)),
-    "geglu_a8": Epilogue(2, _codes_out, _gated(gelu_tanh), _quantize),
+    "swiglu": Epilogue(1, _float_out(2), _store_gated("silu")),
+    "swiglu_a8": Epilogue(2, _codes_out, _gated("silu"), _quantize),
+    "geglu": Epilogue(1, _float_out(2), _store_gated("gelu_tanh")),
+    "geglu_a8": Epilogue(2, _codes_out, _gated("gelu_tanh"), _quantize),
+    "clamped": Epilogue(1, _float_out(2), _store_gated("clamped_silu")),
+    "clamped_a8": Epilogue(2, _codes_out, _gated("clamped_silu"), _quantize),
 }
 
 
@@ -174,11 +176,14 @@ def matmul(
     bias: Buffer | None,
     item: Expr,
     isa: str,
+    first_bias: Expr | None = None,
 ) -> None:
     """Computes all ``n`` rows (at most ``bound``) of one work item: ``epilogue.pairs`` panel pairs.
 
     ``sums(tile, row of the tile -> row, first panel, chunks, p)`` puts finished sums of the tile
     into ``chunks`` ([4, 2, 16] for four rows each) from panel ``p`` on.
+
+    ``first_bias`` is where the biases begin, if not at 0.
 
     Runs of eight rows go to tiles of ``shapes``. The rest waits for memory, so a tile of four also
     takes two or three rows, the last of them several times.
@@ -195,7 +200,10 @@ def matmul(
             with T.serial(T.min(live, CHUNK)) as r, block("finish"):
                 values = [let(load(chunk, r, j, 0)) for j in range(PAIR)]
                 if bias is not None:
-                    biases = [load(bias, (pair * PAIR + j) * PANEL) for j in range(PAIR)]
+                    at = [(pair * PAIR + j) * PANEL for j in range(PAIR)]
+                    if first_bias is not None:
+                        at = [first_bias + column for column in at]
+                    biases = [load(bias, column) for column in at]
                     values = [let(v + b) for v, b in zip(values, biases, strict=True)]
                 value = epilogue.pair(out, row(c * CHUNK + r), pair, values, isa)
                 if gated:

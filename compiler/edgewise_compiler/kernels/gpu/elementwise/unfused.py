@@ -11,7 +11,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg, count_suffix, logit_rows_arg, symbol
 from edgewise_compiler.kernels.gpu.operations import (
-    ACTIVATIONS,
+    GATED,
     lane,
     number,
     softcapped,
@@ -44,7 +44,7 @@ def add(N: int, H: int, W: int, *, in_place: bool, count: int) -> Launch:
         store(out, x[row, i] + y[row, i], row, i)
 
     name = f"add{'_to' if in_place else ''}_{H}of{W}_n{N}{count_suffix(count)}"
-    return _rows(name, arguments, vector, N, H // 4, count)
+    return for_vectors(name, arguments, vector, N, H // 4, count)
 
 
 @cache
@@ -65,11 +65,11 @@ def swiglu(N: int, H: int, *, count: int, activation: str = "silu") -> Launch:
         x, out = buffers
         at = bind(i // panel * (2 * panel) + i % panel)
         gate, up = bind(x[row, at]), bind(x[row, at + panel])
-        act = ACTIVATIONS[activation]
-        store(out, vector_of(*(act(lane(gate, c)) * lane(up, c) for c in range(4))), row, i)
+        act = GATED[activation]
+        store(out, vector_of(*(act(lane(gate, c), lane(up, c)) for c in range(4))), row, i)
 
     kind = "swiglu" if activation == "silu" else activation
-    return _rows(f"{kind}_{H}_n{N}{count_suffix(count)}", arguments, vector, N, H // 4, count)
+    return for_vectors(f"{kind}_{H}_n{N}{count_suffix(count)}", arguments, vector, N, H // 4, count)
 
 
 @cache
@@ -119,10 +119,10 @@ def gather(N: int, R: int, H: int) -> Launch:
         source = bind(T.max(T.min(logit_rows[row], N - 1), 0))
         store(out, x[source, i], row, i)
 
-    return _rows(f"gather_{H}_n{N}_r{R}", arguments, vector, R, H // 4, LOGIT_ROWS)
+    return for_vectors(f"gather_{H}_n{N}_r{R}", arguments, vector, R, H // 4, LOGIT_ROWS)
 
 
-def _rows(
+def for_vectors(
     name: str,
     arguments: Sequence[Arg],
     vector: Callable[[Sequence[Buffer], Expr, Expr], None],

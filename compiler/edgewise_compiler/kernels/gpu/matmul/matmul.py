@@ -141,7 +141,7 @@ def matmul(spec: PartSpec, *, few: bool, half: bool) -> Launch:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
         live = bind(T.min(named["step"][spec.count], N))
         with when(thread.y * tile.rows < live):
-            _Kernel(thread, named, spec, weights.begun(), tile, live).run()
+            TileKernel(thread, named, spec, weights.begun(), tile, live).run()
 
     name = (
         f"matmul_{spec.scheme}_{spec.epilogue}_{N}_{NP}x{K}_t{tile.rows}x{tile.columns}"
@@ -160,7 +160,7 @@ def matmul(spec: PartSpec, *, few: bool, half: bool) -> Launch:
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class TileKernel:
     """The parts of one kernel's body."""
 
     thread: Thread
@@ -198,21 +198,39 @@ class _Kernel:
             multiply(sums, tile.vectors, operands)
             barrier()
         for i in range(rows):
-            row = bind(thread.y * tile.rows + down + SIDE * i)
+            row = bind(self._row(down, SIDE * i))
             with when(row < self.live):
 
                 def value(j: int, column: TirExpr, at: int = i * columns) -> TirExpr:
                     return self._value(sums[at + j], column)
 
                 out = self.named["out"]
-                write_outputs(thread, out, self.spec, value, row, columns=tile.columns)
+                target = self._target(row)
+                write_outputs(thread, out, self.spec, value, target, columns=tile.columns)
+
+    def _row(self, first: TirExpr, more: int = 0) -> TirExpr:
+        """A row of this workgroup's tile, of all rows."""
+        row = self.thread.y * self.tile.rows + first
+        return row + more if more else row
+
+    def _source(self, row: TirExpr) -> TirExpr:
+        """The row of x for a row of the tile; the last live one beyond those."""
+        return bind(T.min(self._row(row), self.live - 1))
+
+    def _target(self, row: TirExpr) -> TirExpr:
+        """The row of out for it."""
+        return row
+
+    def _packed(self, row: TirExpr) -> TirExpr:
+        """Where the matrix has one of its rows."""
+        return row
 
     def _load_x(self, xs: Buffer, stage: TirExpr) -> None:
         tile = self.tile
         for start in range(0, tile.rows * tile.vectors, THREADS):
             index = bind(self.thread.t + start)
             row, v = bind(index // tile.vectors), bind(index % tile.vectors)
-            source = bind(T.min(self.thread.y * tile.rows + row, self.live - 1))
+            source = self._source(row)
             at = bind(stage * tile.vectors + v)
             with when(index < tile.rows * tile.vectors):
                 vector = self._inside(source, at)
@@ -226,7 +244,9 @@ class _Kernel:
         packed = [self.named["weight"]] + ([self.named["scale"]] if weights.scaled else [])
         threads = tile.stage // (_OCTET * each)  # of a row
         row, part = bind(self.thread.t // threads), bind(self.thread.t % threads * each)
-        source = bind(T.min(self.thread.x * tile.columns + row, weights.rows - 1))
+        source = self._packed(
+            bind(T.min(self.thread.x * tile.columns + row, self.spec.outputs - 1))
+        )
         c = bind(stage * (tile.stage // _OCTET) + part)
         inside = bind(T.min(c, weights.k // _OCTET - each))
 
@@ -256,7 +276,7 @@ class _Kernel:
     def _value(self, total: TirExpr, column: TirExpr) -> TirExpr:
         """What a sum stands for: scaled back from float16 tiles, with the column's bias."""
         bias = self.spec.bias
-        shift = self.named["bias"][column] if bias else f32(0.0)
+        shift = self.named["bias"][self._packed(column)] if bias else f32(0.0)
         if self.tile.half:
             return bind(fma(total, f32(HALF_SCALE), shift))
         return bind(total + shift) if bias else total
@@ -323,7 +343,7 @@ def write_outputs(
             with when(start + SIDE * j < height):
                 gate, up = value(j, start + SIDE * j), value(j + 1, start + SIDE * (j + 1))
                 at = thread.x * (columns // 2) + SIDE * (j // 2) + across + first // 2
-                store(out, GATES[spec.epilogue](gate) * up, row, at)
+                store(out, GATES[spec.epilogue](gate, up), row, at)
         return
     for j in range(outputs):
         with when(start + SIDE * j < height):

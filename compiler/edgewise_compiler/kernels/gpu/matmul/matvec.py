@@ -139,7 +139,7 @@ def matvec(
             ready = weights.begun(team=thread)
             sums = local((shape.outputs,), "float32" if weights.scaled else "float32x4")
             squares = None if norm is None else local((batch,), "float32x4")
-            _Kernel(thread, named, spec, ready, shape, live, norm, gather, sums, squares).run()
+            MatvecKernel(thread, named, spec, ready, shape, live, norm, gather, sums, squares).run()
 
     letters = (("b", spec.bias), ("g", gather), ("s", subgroups))
     flags = "".join(letter for letter, on in letters if on)
@@ -161,7 +161,7 @@ def matvec(
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class MatvecKernel:
     """The parts of one kernel's body; ``sums`` and ``squares`` are what a lane has added up."""
 
     thread: Thread
@@ -199,8 +199,14 @@ class _Kernel:
         if self.spec.gated:
             half = shape.columns // 2
             gates = [_gate_row(bind(set_index * half + i)) for i in range(half)]
-            return [*gates, *(bind(gate + PANEL) for gate in gates)]
-        return [bind(set_index * shape.columns + i) for i in range(shape.columns)]
+            rows = [*gates, *(bind(gate + PANEL) for gate in gates)]
+        else:
+            rows = [bind(set_index * shape.columns + i) for i in range(shape.columns)]
+        return [self._packed(row) for row in rows]
+
+    def _packed(self, row: TirExpr) -> TirExpr:
+        """Where the matrix has one of its rows."""
+        return row
 
     def _source(self, m: int) -> TirExpr:
         """The row of x for the m-th row of this workgroup; the last live one beyond those."""
@@ -413,7 +419,7 @@ class _Kernel:
 
                 def total(which: TirExpr, packed: TirExpr) -> TirExpr:
                     value = read(which * shape.batch + m, set_index)
-                    shift = self.named["bias"][packed] if spec.bias else None
+                    shift = self.named["bias"][self._packed(packed)] if spec.bias else None
                     if scale is None:
                         return value if shift is None else bind(value + shift)
                     return bind(value * scale if shift is None else fma(value, scale, shift))
@@ -421,7 +427,8 @@ class _Kernel:
                 if paired:
                     gate_row = _gate_row(at)
                     gate = total(column, gate_row)
-                    value = bind(GATES[epilogue](gate) * total(column + columns, gate_row + PANEL))
+                    up = total(column + columns, gate_row + PANEL)
+                    value = bind(GATES[epilogue](gate, up))
                 else:
                     value = total(column, at)
                 place = bind(at + (first // 2 if paired else first))

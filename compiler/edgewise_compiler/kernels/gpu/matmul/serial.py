@@ -56,7 +56,7 @@ def matmul_serial(spec: PartSpec, *, single: bool) -> Launch:
         live = bind(T.min(named["step"][count], bound))
         place = bind(thread.x * THREADS + thread.t)
         with when(T.And(place * COLUMNS < NP, thread.y * batch < live)):
-            _Kernel(thread, named, spec, weights.begun(), batch, live, place).run()
+            SerialKernel(thread, named, spec, weights.begun(), batch, live, place).run()
 
     name = (
         f"serial_{spec.scheme}_{spec.epilogue}_{NP}x{K}_x{spec.rows}_m{batch}_r{count}_{bound}"
@@ -74,7 +74,7 @@ def matmul_serial(spec: PartSpec, *, single: bool) -> Launch:
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class SerialKernel:
     """The parts of one kernel's body."""
 
     thread: Thread
@@ -87,9 +87,7 @@ class _Kernel:
 
     def run(self) -> None:
         columns = self._columns()
-        sources = [
-            bind(T.min(self.thread.y * self.batch + m, self.live - 1)) for m in range(self.batch)
-        ]
+        sources = [self._source(m) for m in range(self.batch)]
         sums = local((COLUMNS * self.batch,))
         for i in range(COLUMNS * self.batch):
             store(sums, 0.0, i)
@@ -97,7 +95,7 @@ class _Kernel:
         with T.serial(0, self.weights.groups) as group:
             self._group(columns, sources, group, inner, sums)
         for m in range(self.batch):
-            row = bind(self.thread.y * self.batch + m)
+            row = bind(self._row(m))
             with when(row < self.live):
                 values = [
                     bind(sums[c * self.batch + m] + self.named["bias"][column])
@@ -105,7 +103,23 @@ class _Kernel:
                     else sums[c * self.batch + m]
                     for c, column in enumerate(columns)
                 ]
-                self._write(values, row)
+                self._write(values, self._target(row))
+
+    def _row(self, m: int) -> TirExpr:
+        """The m-th row of this workgroup."""
+        return self.thread.y * self.batch + m
+
+    def _source(self, m: int) -> TirExpr:
+        """The row of x for it; the last live one beyond those."""
+        return bind(T.min(self._row(m), self.live - 1))
+
+    def _target(self, row: TirExpr) -> TirExpr:
+        """The row of out for it."""
+        return row
+
+    def _packed(self, row: TirExpr) -> TirExpr:
+        """Where the matrix has one of its rows."""
+        return row
 
     def _columns(self) -> list[TirExpr]:
         """The packed rows this thread computes; for SwiGLU gate rows, then their up rows."""
@@ -114,8 +128,10 @@ class _Kernel:
             gate = bind(self.place * half)
             packed = bind(gate // PANEL * (2 * PANEL) + gate % PANEL)
             gates = [bind(packed + i) for i in range(half)]
-            return [*gates, *(bind(row + PANEL) for row in gates)]
-        return [bind(self.place * COLUMNS + c) for c in range(COLUMNS)]
+            rows = [*gates, *(bind(row + PANEL) for row in gates)]
+        else:
+            rows = [bind(self.place * COLUMNS + c) for c in range(COLUMNS)]
+        return [self._packed(row) for row in rows]
 
     def _group(
         self,
@@ -177,7 +193,7 @@ class _Kernel:
         if self.spec.gated:
             outputs, start = COLUMNS // 2, first // 2
             gates, ups = values[:outputs], values[outputs:]
-            values = [bind(GATES[epilogue](gate) * up) for gate, up in zip(gates, ups, strict=True)]
+            values = [bind(GATES[epilogue](gate, up)) for gate, up in zip(gates, ups, strict=True)]
         for c, value in enumerate(values):
             at = bind(self.place * outputs + (start + c))
             store(out, out[row, at] + value if epilogue == "add" else value, row, at)
