@@ -89,6 +89,11 @@ ARCHITECTURES = {
     ),
     "qwen2": Architecture("Qwen2ForCausalLM"),
     "qwen3": Architecture("Qwen3ForCausalLM"),
+    "qwen3moe": Architecture(
+        "Qwen3MoeForCausalLM",
+        others={"ffn_gate_inp": "mlp.gate"},
+        config=families.qwen3moe,
+    ),
     "smollm3": Architecture("SmolLM3ForCausalLM", pairs=True),
 }
 
@@ -100,6 +105,9 @@ NEUTRAL: dict[str, tuple[float, ...]] = {
     "attention.temperature_scale": (0,),
     "attn_logit_softcapping": (0,),
     "embedding_scale": (0, 1),
+    "expert_gating_func": (0, 1),
+    "expert_group_count": (0, 1),
+    "expert_weights_scale": (0, 1),
     "final_logit_softcapping": (0,),
     "logit_scale": (0, 1),
     "residual_scale": (0, 1),

@@ -146,9 +146,8 @@ def wide(case: Any) -> Any:
     """The same with rows of whole blocks of 256."""
     more = {"hidden_size": 256, "head_dim": 64, "intermediate_size": 256}
     config = {**case.config, **more}
-    for key in ("query_pre_attn_scalar",):
-        if key in config:
-            config[key] = 64
+    sizes = {"query_pre_attn_scalar": 64, "moe_intermediate_size": 256}
+    config |= {key: size for key, size in sizes.items() if key in config}
     if scaling := config.get("rope_scaling"):
         lists = {key: value * 2 for key, value in scaling.items() if isinstance(value, list)}
         config["rope_scaling"] = {**scaling, **lists}

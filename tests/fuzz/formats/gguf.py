@@ -18,7 +18,14 @@ from tests.parity.make_checkpoints import write_checkpoint
 
 FILE = "model.gguf"
 ROWS = 4
-OTHERS = {"gemma3": "Q8_0", "granite": "Q4_0", "olmo2": "Q4_0", "phi3": "Q4_0", "smollm3": "Q8_0"}
+OTHERS = {
+    "gemma3": "Q8_0",
+    "granite": "Q4_0",
+    "olmo2": "Q4_0",
+    "phi3": "Q4_0",
+    "smollm3": "Q8_0",
+    "qwen3moe": "Q4_0",
+}
 """Architectures whose metadata or tensors are read otherwise than Llama's, and a type for each."""
 
 _KINDS = tuple(range(14))
