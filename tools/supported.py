@@ -104,7 +104,11 @@ def _models() -> Iterator[str]:
                 family.name,
                 _code(family.architectures),
                 _code(family.model_types),
-                _code(n for n, a in ARCHITECTURES.items() if a.model in family.architectures),
+                _code(
+                    name
+                    for name, own in ARCHITECTURES.items()
+                    if not {own.model, *own.too}.isdisjoint(family.architectures)
+                ),
             )
             for family in FAMILIES
         ),

@@ -107,3 +107,13 @@ def phi3(keys: Keys, config: Config) -> dict[str, Any]:
         "sliding_window": keys.integer("attention.sliding_window", default=0) or None,
         "original_max_position_embeddings": original,
     }
+
+
+def qwen3moe(keys: Keys, config: Config) -> dict[str, Any]:
+    """Every layer has experts, whose weights add up to one."""
+    return {
+        "num_experts_per_tok": keys.integer("expert_used_count"),
+        "moe_intermediate_size": keys.integer("expert_feed_forward_length"),
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+    }

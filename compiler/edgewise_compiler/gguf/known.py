@@ -36,6 +36,7 @@ class Architecture:
         others: modules of a layer that are not called as Llama's are.
         config: what it has beside what all have, or otherwise.
         reads: keys of `NEUTRAL` that ``config`` reads.
+        too: other values of ``architectures`` that ``config`` may name.
     """
 
     model: str
@@ -45,10 +46,13 @@ class Architecture:
     others: Mapping[str, str] = field(default_factory=dict)
     config: Callable[[Keys, families.Config], dict[str, Any]] = lambda keys, config: {}
     reads: tuple[str, ...] = ()
+    too: tuple[str, ...] = ()
 
 
 ARCHITECTURES = {
-    "llama": Architecture("LlamaForCausalLM", pairs=True, config=families.llama),
+    "llama": Architecture(
+        "LlamaForCausalLM", pairs=True, config=families.llama, too=("MistralForCausalLM",)
+    ),
     "gemma2": Architecture(
         "Gemma2ForCausalLM",
         norms=AROUND,
@@ -75,7 +79,9 @@ ARCHITECTURES = {
         config=families.mistral3,
         reads=("rope.scaling.yarn_log_multiplier",),
     ),
-    "olmo2": Architecture("Olmo2ForCausalLM", norms=AFTER, config=families.olmo2),
+    "olmo2": Architecture(
+        "Olmo2ForCausalLM", norms=AFTER, config=families.olmo2, too=("Olmo3ForCausalLM",)
+    ),
     "phi3": Architecture(
         "Phi3ForCausalLM",
         others={"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
@@ -83,6 +89,11 @@ ARCHITECTURES = {
     ),
     "qwen2": Architecture("Qwen2ForCausalLM"),
     "qwen3": Architecture("Qwen3ForCausalLM"),
+    "qwen3moe": Architecture(
+        "Qwen3MoeForCausalLM",
+        others={"ffn_gate_inp": "mlp.gate"},
+        config=families.qwen3moe,
+    ),
     "smollm3": Architecture("SmolLM3ForCausalLM", pairs=True),
 }
 
@@ -94,6 +105,9 @@ NEUTRAL: dict[str, tuple[float, ...]] = {
     "attention.temperature_scale": (0,),
     "attn_logit_softcapping": (0,),
     "embedding_scale": (0, 1),
+    "expert_gating_func": (0, 1),
+    "expert_group_count": (0, 1),
+    "expert_weights_scale": (0, 1),
     "final_logit_softcapping": (0,),
     "logit_scale": (0, 1),
     "residual_scale": (0, 1),

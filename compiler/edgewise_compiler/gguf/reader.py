@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -47,14 +48,7 @@ class GgufReader(TensorFiles):
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         entry = self._find(name)
-        block = BY_NAME[entry.dtype]
-        if block.decode is None:
-            known = ", ".join(kind.name for kind in BY_NAME.values() if kind.decode is not None)
-            raise UnsupportedError(
-                f"{shorten(name)} in {entry.file} is stored as {entry.dtype}.",
-                remedy=f"Use a file whose tensors are {known}.",
-                code="unsupported.dtype",
-            )
+        block = self._block_of(name, entry)
         rows = entry.shape[0]
         stop = check_rows(name, start, stop, rows)
         if start == stop:
@@ -63,22 +57,51 @@ class GgufReader(TensorFiles):
         vector = len(entry.shape) == 1
         first, count, height = (0, 1, 1) if vector else (start, stop - start, rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            decoded = block.decode(self._blocks(entry, first, count, entry.bytes // height))
+            decoded = block(self._blocks(entry, first, count, entry.bytes // height))
         values = (
             decoded.reshape(-1)[start:stop] if vector else decoded.reshape(count, *entry.shape[1:])
         )
         check_finite(name, values, start)
         return values
 
+    def rows(self, name: str, start: int, stop: int) -> Floats:
+        """Rows ``start..stop`` of a tensor of matrices, which are counted through: those of the
+        second come after those of the first.
+
+        Raises:
+            CheckpointError, UnsupportedError: as for `read`.
+        """
+        entry = self._find(name)
+        decode, height = self._block_of(name, entry), prod(entry.shape[:-1])
+        count = check_rows(name, start, stop, height) - start
+        with np.errstate(over="ignore", invalid="ignore"):
+            decoded = decode(self._blocks(entry, start, count, entry.bytes // height))
+        values = decoded.reshape(count, entry.shape[-1])
+        check_finite(name, values, start)
+        return values
+
+    def _block_of(self, name: str, entry: TensorEntry) -> Callable[[Records], Floats]:
+        """How a tensor's blocks become floats."""
+        block = BY_NAME[entry.dtype]
+        if block.decode is None:
+            known = ", ".join(kind.name for kind in BY_NAME.values() if kind.decode is not None)
+            raise UnsupportedError(
+                f"{shorten(name)} in {entry.file} is stored as {entry.dtype}.",
+                remedy=f"Use a file whose tensors are {known}.",
+                code="unsupported.dtype",
+            )
+        return block.decode
+
     def codes(self, unpack: Unpack, name: str, start: int, stop: int) -> CodedRows:
-        """Rows ``start..stop`` of a matrix in a scheme, by one of those that hold its type.
+        """Rows ``start..stop`` of a matrix in a scheme, by one of those that hold its type; those
+        of several matrices are counted as `rows` counts them.
 
         Raises:
             CheckpointError: no such tensor, rows out of range, a number of a group that is NaN or
                 infinite, or one that is computed and beyond float16.
         """
         entry = self._find(name)
-        height, k = entry.shape
+        height, k = prod(entry.shape[:-1]), entry.shape[-1]
         count = check_rows(name, start, stop, height) - start
         with np.errstate(over="ignore", invalid="ignore"):
             coded = unpack(self._blocks(entry, start, count, entry.bytes // height))

@@ -15,6 +15,7 @@ from edgewise_compiler.gguf.blocks import Floats
 from edgewise_compiler.gguf.codes import HELD, Unpack
 from edgewise_compiler.gguf.known import Architecture, find_architecture
 from edgewise_compiler.gguf.reader import GgufReader
+from edgewise_compiler.models.experts import MAX_EXPERTS
 from edgewise_compiler.quantize.codes import CodedRows, Holders
 from edgewise_compiler.weights.files import Bytes, check_rows, damaged
 from edgewise_runtime.errors import CheckpointError
@@ -36,6 +37,13 @@ _ROTATED = ("attn_q", "attn_k")
 _FUSED = "attn_qkv"
 """Queries, keys and values below each other, which a converter may write of any architecture."""
 
+_EXPERTS = {
+    "ffn_gate_exps": "gate_proj",
+    "ffn_up_exps": "up_proj",
+    "ffn_down_exps": "down_proj",
+}
+"""The matrices of all experts of a layer, one after the other."""
+
 _NAME = re.compile(r"(?:blk\.(0|[1-9]\d{0,3})\.)?([a-z_]+)\.(weight|bias)")
 
 _Rows = TypeVar("_Rows", Floats, CodedRows)
@@ -50,6 +58,7 @@ class _Source:
         head_dim: where the rows of each head have another order there.
         less: taken off every element.
         first, rows: of its rows, from which on and how many; None for all.
+        stacked: it holds several matrices, whose rows are counted through.
     """
 
     name: str
@@ -57,6 +66,7 @@ class _Source:
     less: float = 0.0
     first: int = 0
     rows: int | None = None
+    stacked: bool = False
 
 
 class CheckpointTensors:
@@ -72,7 +82,9 @@ class CheckpointTensors:
         longrope = (config["rope_scaling"] or {}).get("rope_type") == "longrope"
         used = {LONG, SHORT} if LONG in reader.names() else {ROPE_DIVISORS}
         names = [name for name in reader.names() if not (longrope and name in used)]
-        found = [source for name in names for source in _sources(name, architecture, config)]
+        found: list[tuple[str, _Source]] = []
+        for name in names:
+            found += _sources(name, reader.shape(name), architecture, config)
         self._sources = dict(found)
         if len(self._sources) != len(found):
             raise damaged(reader.path, "two of its tensors are the same one of a checkpoint")
@@ -83,6 +95,8 @@ class CheckpointTensors:
     def shape(self, name: str) -> tuple[int, ...]:
         source = self._find(name)
         rows, *others = self._reader.shape(source.name)
+        if source.stacked:
+            rows, *others = rows * others[0], others[1]
         # Fewer than there should be are refused with the shape; so is what follows the last ones.
         left = max(0, rows - source.first)
         return (left if source.rows is None else min(left, source.rows), *others)
@@ -97,9 +111,10 @@ class CheckpointTensors:
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         stop = check_rows(name, start, stop, self.shape(name)[0])
-        values = self._ordered(self._reader.read, name, start, stop)
-        less = self._find(name).less
-        return values - np.float32(less) if less else values
+        source = self._find(name)
+        rows = self._reader.rows if source.stacked else self._reader.read
+        values = self._ordered(rows, name, start, stop)
+        return values - np.float32(source.less) if source.less else values
 
     def stored(self, name: str) -> Iterator[Bytes]:
         source = self._find(name)
@@ -158,7 +173,7 @@ class CheckpointTensors:
 
 
 def _sources(
-    name: str, architecture: Architecture, config: Mapping[str, Any]
+    name: str, shape: tuple[int, ...], architecture: Architecture, config: Mapping[str, Any]
 ) -> Iterator[tuple[str, _Source]]:
     """What a tensor is called in a checkpoint; a name nothing is known of stays as it is."""
     parts = _NAME.fullmatch(name)
@@ -181,6 +196,13 @@ def _sources(
             ours = f"{prefix}{table[part]}.{kind}"
             yield ours, _Source(name, order, first=first, rows=rows)
             first += heads * dim
+        return
+    if layer is not None and module in _EXPERTS and len(shape) == 3:
+        count, rows, _ = shape
+        # More of them than there should be are refused as tensors that nothing uses.
+        for expert in range(min(count, config["num_experts"] + 1, MAX_EXPERTS + 1)):
+            ours = f"{prefix}mlp.experts.{expert}.{_EXPERTS[module]}.{kind}"
+            yield ours, _Source(name, first=expert * rows, rows=rows, stacked=True)
         return
     less = 1.0 if architecture.more and module.endswith("norm") and kind == "weight" else 0.0
     ours = f"{prefix}{table[module]}.{kind}" if module in table else name

@@ -232,12 +232,13 @@ def refusal(what: str, needs: list[str], implemented: Iterable[str]) -> Unsuppor
 
     Args:
         what: "Models of architecture 'X'", or files.
-        needs: what is missing, as far as is known.
+        needs: what they have beyond Llama's shape, as far as is known; some families here have some
+            of it.
         implemented: architectures to use instead.
     """
     if needs:
         more = f"; and {len(needs) - MOST} more" if len(needs) > MOST else ""
-        why = f". Missing: {'; '.join(needs[:MOST])}{more}"
+        why = f". Beyond Llama's shape they need: {'; '.join(needs[:MOST])}{more}"
     else:
         why = ": no family reads them, though nothing that they say of themselves is missing"
     return UnsupportedError(

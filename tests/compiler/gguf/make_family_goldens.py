@@ -56,7 +56,7 @@ def prompt(name: str) -> list[int]:
 
 
 def answer(path: Path, tokens: list[int]) -> tuple[list[int], Logits]:
-    """llama.cpp's greedy tokens, and the logits that chose them, with keys and values in float32."""
+    """llama.cpp's greedy tokens and the logits that chose them; keys and values are float32."""
     import llama_cpp
 
     model = llama_cpp.Llama(
@@ -130,13 +130,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         if types:
-            each(place, wide, {kind: quantized for kind in types})
+            each(place, wide, dict.fromkeys(types, quantized))
             return
 
         def written(model: Path, kind: str) -> Path:
             return write_gguf(model, model / f"{kind}.gguf", **KINDS[kind])
 
-        found = each(place, lambda case: case, {kind: written for kind in KINDS})
+        found = each(place, lambda case: case, dict.fromkeys(KINDS, written))
     import llama_cpp
 
     GOLDENS.write_text(json.dumps({"llama_cpp": llama_cpp.__version__, **found}) + "\n")
@@ -146,9 +146,8 @@ def wide(case: Any) -> Any:
     """The same with rows of whole blocks of 256."""
     more = {"hidden_size": 256, "head_dim": 64, "intermediate_size": 256}
     config = {**case.config, **more}
-    for key in ("query_pre_attn_scalar",):
-        if key in config:
-            config[key] = 64
+    sizes = {"query_pre_attn_scalar": 64, "moe_intermediate_size": 256}
+    config |= {key: size for key, size in sizes.items() if key in config}
     if scaling := config.get("rope_scaling"):
         lists = {key: value * 2 for key, value in scaling.items() if isinstance(value, list)}
         config["rope_scaling"] = {**scaling, **lists}

@@ -216,7 +216,7 @@ def test_what_is_not_implemented_is_refused_by_name(
             "sliding windows (attention.sliding_window is 512); LayerNorm; attention and MLP side ",
         ),
         ("mamba", {"ssm.state_size": 16}, "other kinds of layers (ssm.state_size is 16)."),
-        ("qwen3moe", {"expert_count": 128}, "mixtures of experts (expert_count is 128)."),
+        ("dbrx", {"expert_count": 16}, "mixtures of experts (expert_count is 16)."),
         ("phi2", {"attention.layer_norm_epsilon": 1e-5}, "LayerNorm (attention.layer_norm_epsilon"),
         ("mistral9", {}, "no family reads them, though nothing that they say of themselves"),
     ],

@@ -81,7 +81,9 @@ def test_text_is_cut_by_the_named_rules(pre: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("pre", PRE)
 def test_ids_are_those_of_llama_cpp_where_it_cuts_as_the_original_does(pre: str) -> None:
-    files = {f"tokenizer.ggml.{key}": value for key, value in make_pre_goldens.metadata(pre).items()}
+    files = {
+        f"tokenizer.ggml.{key}": value for key, value in make_pre_goldens.metadata(pre).items()
+    }
     made = tokenizer_files(files, Path("model.gguf"))["tokenizer.json"]
     ours, golden = Tokenizer.from_str(json.dumps(made)), PRE[pre]
     cases = [

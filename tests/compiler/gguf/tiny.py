@@ -37,6 +37,13 @@ TINY: dict[str, Case] = {
     "granite": _like("granite-gqa2", hidden_size=128),
     "olmo2": _like("olmo2-gqa2", hidden_size=128),
     "phi3": _like("phi3-gqa2-longrope", hidden_size=128),
+    "qwen3moe": _like(
+        "qwen3moe-step",
+        hidden_size=128,
+        num_hidden_layers=2,
+        moe_intermediate_size=64,
+        mlp_only_layers=[],
+    ),
     "smollm3": _like("smollm3-gqa2-tied", hidden_size=128, num_hidden_layers=4, no_rope_layers=...),
 }  # fmt: skip
 """By architecture; two of llama's are Mistral's."""
@@ -45,7 +52,7 @@ OTHERWISE = ("mistral-window",)
 """What llama.cpp computes otherwise than the model's makers: it leaves windows of Mistral out."""
 
 SMALLER = {"qwen2": 0.5, "gemma2": 0.125}
-"""Factors on tables of tokens that are the head, too: with larger ones an answer repeats a token."""
+"""Factors on tables of tokens that are the head, too: larger ones make answers of one token."""
 
 
 def write_tiny(name: str, target: Path, case: Case | None = None) -> Path:

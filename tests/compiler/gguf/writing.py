@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +31,10 @@ LAYER = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
     "mlp.gate_up_proj": "ffn_up",
+    "mlp.gate": "ffn_gate_inp",
+    "mlp.experts.gate_proj": "ffn_gate_exps",
+    "mlp.experts.up_proj": "ffn_up_exps",
+    "mlp.experts.down_proj": "ffn_down_exps",
     "input_layernorm": "attn_norm",
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
@@ -41,7 +46,7 @@ TOP = {
     "model.norm": "output_norm",
     "lm_head": "output",
 }
-ARCHITECTURES = {"gemma3_text": "gemma3", "mistral": "llama"}
+ARCHITECTURES = {"gemma3_text": "gemma3", "mistral": "llama", "qwen3_moe": "qwen3moe"}
 """What llama.cpp calls models whose ``model_type`` is another word."""
 PAIRS = ("llama", "granite", "smollm3", "mistral3")
 """Those whose rotated pairs lie beside each other."""
@@ -85,10 +90,17 @@ def write_gguf(
     _add_tokenizer(writer, folder, config)
     change(writer)
     with SafetensorsReader(folder) as reader:
+        stacked: dict[str, list[Floats]] = {}
         for name in reader.names():
-            theirs = gguf_name(name, arch)
+            theirs = gguf_name(re.sub(r"experts\.\d+\.", "experts.", name), arch)
             own = next((kinds[part] for part in kinds if part in theirs), kind)
-            _add_tensor(writer, theirs, _stored(name, reader.read(name), config, arch), own)
+            values = _stored(name, reader.read(name), config, arch)
+            if "_exps." in theirs:
+                stacked.setdefault(theirs, []).append(values)
+                if len(stacked[theirs]) < config["num_experts"]:
+                    continue
+                values = np.stack(stacked[theirs])
+            _add_tensor(writer, theirs, values, "F32" if "gate_inp" in theirs else own)
     for name, values in _divisors(config).items():
         _add_tensor(writer, name, values, kind)
     last(writer)
@@ -182,6 +194,10 @@ def _add_config(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
     for key, theirs in SCALES.items():
         if config.get(key) is not None:
             writer.add_float32(f"{writer.arch}.{theirs}", config[key])
+    if "num_experts" in config:
+        writer.add_expert_count(config["num_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
     if window := config.get("sliding_window"):
         writer.add_sliding_window(window)
     if writer.arch == "gemma3" and "layer_types" in config:

@@ -167,7 +167,7 @@ def test_the_refusal_names_each_trait_with_its_key_and_value(
     with pytest.raises(UnsupportedError) as caught:
         find_family(config)
     message = caught.value.message
-    assert message.startswith(f"Models of architecture {name!r} are not implemented. Missing: ")
+    assert message.startswith(f"Models of architecture {name!r} are not implemented. Beyond ")
     assert [trait in message for trait in said[:MOST]] == [True] * len(said[:MOST])
     assert (f"; and {len(said) - MOST} more." in message) == (len(said) > MOST)
     assert caught.value.code == "unsupported.architecture"

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.gguf.reader import GgufReader
 from tests.compiler.gguf.test_container import build, info, pair, text
+from tests.compiler.gguf.tiny import write_tiny
 from tests.compiler.gguf.writing import write_gguf
 from tests.fuzz.case import Files, Format, WrongAnswerError
 from tests.fuzz.mutate import raw, values
@@ -17,6 +18,16 @@ from tests.parity.make_checkpoints import write_checkpoint
 
 FILE = "model.gguf"
 ROWS = 4
+OTHERS = {
+    "gemma3": "Q8_0",
+    "granite": "Q4_0",
+    "olmo2": "Q4_0",
+    "phi3": "Q4_0",
+    "smollm3": "Q8_0",
+    "qwen3moe": "Q4_0",
+}
+"""Architectures whose metadata or tensors are read otherwise than Llama's, and a type for each."""
+
 _KINDS = tuple(range(14))
 """Types of values; 13 is none."""
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -24,8 +35,9 @@ _KEYS = (
     *("general.architecture", "general.alignment", "split.count", "split.no", "llama.block_count"),
     *("llama.embedding_length", "llama.context_length", "tokenizer.ggml.model", "k", "k" * 300),
     *("tokenizer.ggml.tokens", "tokenizer.ggml.merges", "llama.rope.freq_base", ""),
+    *("gemma3.attention.sliding_window_pattern", "gemma3.block_count", "phi3.rope.dimension_count"),
 )
-_TEXTS = ("llama", "qwen3", "gpt2", "", "é", "x" * 5000)
+_TEXTS = ("llama", "qwen3", "gemma3", "phi3", "gpt2", "", "é", "x" * 5000)
 
 
 def _seeds() -> Sequence[Files]:
@@ -34,6 +46,9 @@ def _seeds() -> Sequence[Files]:
         paths = [
             write_gguf(folder, Path(place) / f"{kind}.gguf", kind=kind) for kind in ("F16", "Q4_0")
         ]
+        for name, kind in OTHERS.items():
+            model = write_tiny(name, Path(place) / name)
+            paths.append(write_gguf(model, Path(place) / f"{name}.gguf", kind=kind))
         return [{FILE: path.read_bytes()} for path in paths]
 
 
