@@ -39,6 +39,9 @@ class BareReader:
     def dtype(self, name: str) -> str:
         return self._reader.dtype(self._stored.get(name, name))
 
+    def size(self, name: str) -> int:
+        return self._reader.size(self._stored.get(name, name))
+
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         return self._reader.read(self._stored.get(name, name), start, stop)
 

@@ -35,6 +35,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     GATES,
     f32,
     fma,
+    given,
     lane,
     mma,
     number,
@@ -246,7 +247,7 @@ class _Kernel:
                     gate = self._value(gates[c], column)
                     up = self._value(ups[c], bind(column + PANEL))
                     at = bind(T.floordiv(start, 2) + (first // 2 + j * WIDTH + c) + pair)
-                    store(out, GATES[epilogue](gate) * up, row, at)
+                    store(out, GATES[epilogue](gate, given(up)), row, at)
             return
         for j in range(ACROSS // WIDTH):
             both = value(j)
