@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ class Case:
         row_norm: norms of all queries, and of all keys, together.
         fused: queries, keys and values are one tensor, gate and up another.
         less: what norms' weights are stored less, which the model adds.
+        shared: the MLP is called as one that experts stand beside, gate and up one tensor of it.
     """
 
     architecture: str
@@ -57,6 +58,7 @@ class Case:
     row_norm: bool = False
     fused: bool = False
     less: float = 0.0
+    shared: bool = False
     dtype: str = "F32"
     shards: int = 1
 
@@ -324,6 +326,67 @@ CASES: dict[str, Case] = {
         less=1.0,
         dtype="BF16",
     ),
+    "gemma-gqa2": Case(
+        "GemmaForCausalLM",
+        2000,
+        _more(hidden_act="gelu_pytorch_tanh", rope_theta=10000.0, pad_token_id=1).config(),
+        less=1.0,
+    ),
+    "olmo3-window": Case(
+        "Olmo3ForCausalLM",
+        2131,
+        _more(
+            rms_norm_eps=1e-5,
+            pad_token_id=1,
+            sliding_window=24,
+            layer_types=["sliding_attention", "full_attention"],
+            rope_parameters={
+                "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0},
+                "full_attention": {
+                    "rope_type": "yarn",
+                    "rope_theta": 500000.0,
+                    "factor": 8.0,
+                    "original_max_position_embeddings": 32,
+                    "attention_factor": 1.2,
+                },
+            },
+        ).config(),
+        norms="after",
+        row_norm=True,
+    ),
+    "granite4-gqa2": Case(
+        "GraniteMoeHybridForCausalLM",
+        2202,
+        _more(
+            layer_types=["attention", "attention"],
+            num_local_experts=0,
+            num_experts_per_tok=0,
+            shared_intermediate_size=192,
+            position_embedding_type="rope",
+            embedding_multiplier=0.5,
+            residual_multiplier=0.75,
+            attention_multiplier=0.25,
+            logits_scaling=0.8,
+        ).config(),
+        shared=True,
+    ),
+    "granite4-nope": Case(
+        "GraniteMoeHybridForCausalLM",
+        2349,
+        _more(
+            layer_types=["attention", "attention"],
+            num_local_experts=0,
+            num_experts_per_tok=0,
+            shared_intermediate_size=192,
+            position_embedding_type="nope",
+            embedding_multiplier=1.0,
+            residual_multiplier=0.5,
+            attention_multiplier=0.2,
+            logits_scaling=1.25,
+        ).config(),
+        shared=True,
+        dtype="BF16",
+    ),
 }  # fmt: skip
 """Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,
 every dtype, and heads that programs pad."""
@@ -414,14 +477,27 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
     add("model.norm.weight", (hidden,), 0.2, mean=1.0 - case.less)
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", (c["vocab_size"], hidden), 4.0 / hidden**0.5)
-    return _fused(tensors) if case.fused else tensors
+    if case.shared:
+        tensors = _fused(tensors, (_GATE_UP,))
+        for ours, theirs in _SHARED.items():
+            tensors = {name.replace(ours, theirs): values for name, values in tensors.items()}
+    return _fused(tensors, (_QKV, _GATE_UP)) if case.fused else tensors
 
 
-def _fused(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+_QKV, _GATE_UP = ("qkv", "qkv_proj"), (("gate", "up"), "gate_up_proj")
+_SHARED = {
+    "mlp.gate_up_proj": "shared_mlp.input_linear",
+    "mlp.down_proj": "shared_mlp.output_linear",
+}
+
+
+def _fused(
+    tensors: dict[str, NDArray[np.float32]], wholes: Sequence[tuple[Sequence[str], str]]
+) -> dict[str, NDArray[np.float32]]:
     """The tensors as Phi-3 stores them: what reads the same input, below each other."""
     found: dict[str, NDArray[np.float32]] = {}
     for name, values in tensors.items():
-        for parts, whole in (("qkv", "qkv_proj"), (("gate", "up"), "gate_up_proj")):
+        for parts, whole in wholes:
             module = next((f".{part}_proj." for part in parts if f".{part}_proj." in name), None)
             if module is not None:
                 name = name.replace(module, f".{whole}.")

@@ -79,7 +79,9 @@ def _parts(weights: Weights, config: Mapping[str, Any]) -> Iterator[tuple[str, A
         config[f"num_{which}_heads"] * config["head_dim"] for which in ("attention", "key_value")
     )
     cuts = {"qkv_proj": (("q", "k", "v"), (q, q + kv)), "gate_up_proj": (("gate", "up"), 2)}
-    for name, values in weights.items():
+    for stored, values in weights.items():
+        name = stored.replace("shared_mlp.input_linear", "mlp.gate_up_proj")
+        name = name.replace("shared_mlp.output_linear", "mlp.down_proj")
         whole = next((whole for whole in cuts if f".{whole}." in name), None)
         if whole is None:
             yield name, values

@@ -65,6 +65,10 @@ FLOATS = sampled(
         "mistral-window",
         "gemma2-window",
         "gemma3-window",
+        "gemma-gqa2",
+        "olmo3-window",
+        "granite4-gqa2",
+        "granite4-nope",
     ],
 )
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])

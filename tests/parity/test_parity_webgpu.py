@@ -89,6 +89,7 @@ ONCE = sampled(
         ("olmo2-gqa2", "webgpu-f32"),
         ("gemma3-window", "webgpu-f32-subgroups"),
         ("gemma2-window", "webgpu-f32-serial"),
+        ("olmo3-window", "webgpu-f32"),
     ],
 )
 FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])

@@ -49,6 +49,7 @@ class ModelConfig:
         logit_factor: multiplies the logits.
         rotated: elements of a head that turn; None for all.
         still: layers whose queries and keys do not turn.
+        sinks: every head has a learned score that takes part in the softmax without a value.
     """
 
     family: str
@@ -82,6 +83,7 @@ class ModelConfig:
     logit_factor: float = 1.0
     rotated: int | None = None
     still: tuple[int, ...] = ()
+    sinks: bool = False
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ class Traits:
         says: what config.json means where it says nothing, by key, as in transformers.
         ignores: keys of config.json that mean nothing to models of the family.
         has: traits that are refused elsewhere and known here, by their names.
+        turns_apart: layers with a window have a rotation of their own.
     """
 
     family: str
@@ -81,6 +82,7 @@ class Traits:
     says: Mapping[str, object] = field(default_factory=dict)
     ignores: tuple[str, ...] = ()
     has: tuple[str, ...] = ()
+    turns_apart: bool = False
 
 
 def family(traits: Traits) -> Family:
@@ -118,7 +120,7 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     window: int | None = None
     local: tuple[int, ...] = ()
     if WINDOWED in traits.has:
-        window, local = read_windows(fields, layer_count, context)
+        window, local = read_windows(fields, layer_count, context, apart=traits.turns_apart)
     refuse((trait for trait in SHAPE if trait.name not in traits.has), fields)
     check_eos_count(eos)
     return ModelConfig(
@@ -233,6 +235,8 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
         if cfg.qk_norm:
             yield VectorSpec(f"{ours}.q_norm", f"{attention}.q_norm.weight", cfg.head_dim)
             yield VectorSpec(f"{ours}.k_norm", f"{attention}.k_norm.weight", cfg.head_dim)
+        if cfg.sinks:
+            yield VectorSpec(f"{ours}.sinks", f"{attention}.sinks", cfg.heads)
         yield _linear(f"{ours}.o", {f"{attention}.o_proj": cfg.hidden}, q, cfg.attention_bias)
         yield from norm("attn_post_norm")
         yield from norm("mlp_norm")
@@ -249,7 +253,7 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
     tables = {ROTATION: cfg.rope, LOCAL_ROTATION: cfg.local_rope or cfg.rope}
     used = dict.fromkeys(rotation_of(cfg, i) for i in range(cfg.layers))
     for name, rope in tables.items():
-        if name in used or name == ROTATION:
+        if name in used:
             yield RotationSpec(name, rope, cfg.head_dim, rotated)
 
 
@@ -294,7 +298,8 @@ def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
             qkv = g.norm_runs(qkv, {f"{p}.{of}_row_norm": n for of, n in rows.items()}, eps)
         head_norms = (f"{p}.q_norm", f"{p}.k_norm", eps) if cfg.qk_norm else None
         window = cfg.window if i in cfg.local else None
-        attention = Attention(heads, cfg.sm_scale, i, window, cfg.softcap)
+        sinks = f"{p}.sinks" if cfg.sinks else None
+        attention = Attention(heads, cfg.sm_scale, i, window, cfg.softcap, sinks)
         rotation = rotation_of(cfg, i)
         attended = g.attention(qkv, attention, rotation=rotation, qk_norm=head_norms)
         x = g.add(x, normed(g.linear(attended, f"{p}.o"), p, "attn_post_norm"))

@@ -139,6 +139,10 @@ class Lowering:
             )
         return (table,)
 
+    def sinks(self, op: Attention) -> tuple[Tensor, ...]:
+        """The learned scores of the sinks; none where there are no sinks."""
+        return () if op.sinks is None else (self.param(f"{op.sinks}.weight"),)
+
     def linear_params(self, name: str) -> tuple[Tensor, ...]:
         """Weight, groups' numbers and bias of a packed linear, as far as the layout has them."""
         parts = (f"{name}.{part}" for part in ("weight", *NUMBERS, "bias"))
