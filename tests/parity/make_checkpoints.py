@@ -334,7 +334,7 @@ CASES: dict[str, Case] = {
     ),
     "olmo3-window": Case(
         "Olmo3ForCausalLM",
-        2131,
+        2114,
         _more(
             rms_norm_eps=1e-5,
             pad_token_id=1,
@@ -386,6 +386,24 @@ CASES: dict[str, Case] = {
         ).config(),
         shared=True,
         dtype="BF16",
+    ),
+    "ministral3-gqa2": Case(
+        "Ministral3ForCausalLM",
+        2407,
+        _more(
+            rms_norm_eps=1e-5,
+            rope_parameters={
+                "rope_type": "yarn",
+                "rope_theta": 1000000.0,
+                "factor": 8.0,
+                "original_max_position_embeddings": 24,
+                "beta_fast": 32.0,
+                "beta_slow": 1.0,
+                "mscale": 1.0,
+                "mscale_all_dim": 1.0,
+                "llama_4_scaling_beta": 0.4,
+            },
+        ).config(),
     ),
 }  # fmt: skip
 """Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,

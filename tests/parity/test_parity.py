@@ -69,6 +69,7 @@ FLOATS = sampled(
         "olmo3-window",
         "granite4-gqa2",
         "granite4-nope",
+        "ministral3-gqa2",
     ],
 )
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])

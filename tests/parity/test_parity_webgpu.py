@@ -90,6 +90,7 @@ ONCE = sampled(
         ("gemma3-window", "webgpu-f32-subgroups"),
         ("gemma2-window", "webgpu-f32-serial"),
         ("olmo3-window", "webgpu-f32"),
+        ("ministral3-gqa2", "webgpu-f32"),
     ],
 )
 FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])

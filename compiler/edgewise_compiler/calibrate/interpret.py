@@ -288,7 +288,7 @@ def _rope_append(step: Step, node: Node[RopeAppend], inputs: list[Floats]) -> Fl
         q, k = (_normalized(x, w, op.norm_eps) for x, w in zip((q, k), weights, strict=True))
     if op.rotation is not None:
         table = step.rotation(op.rotation)
-        q, k = _rotated(q, table), _rotated(k, table)
+        q, k = _rotated(q, table[:, -2:]), _rotated(k, table[:, :2])
     step.kept[op.layer] = (k, v)
     return q.reshape(len(inputs[0]), -1)
 

@@ -46,10 +46,22 @@ class RopeSpec(PagedHeads):
     Attributes:
         norm_eps: of the RMSNorm of every head before the rotation; None without one.
         turns: whether there is a rotation at all; without one no kernel has its table.
+        apart: queries turn by a table of their own: rows 2 and 3 of a position, behind the keys'.
     """
 
     norm_eps: float | None = None
     turns: bool = True
+    apart: bool = False
+
+    @property
+    def rope_rows(self) -> int:
+        """Rows of the rotation's table for a position."""
+        return 4 if self.apart else 2
+
+    @property
+    def rope_names(self) -> tuple[str, ...]:
+        """What tells kernels with another rotation from others in their names."""
+        return ("apart",) if self.apart else () if self.turns else ("still",)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ MAX_WIDTH = 1 << 17
 MAX_VOCAB = 1 << 22
 MAX_LAYERS = 1 << 10
 MAX_HEADS = 1 << 10
-MAX_HEAD_DIM = 256
+MAX_HEAD_DIM = 512
 MAX_EOS = 16
 """A step's buffer of end tokens has this many entries."""
 MULTIPLES = {"hidden_size": 32, "head_dim": 2}
@@ -254,7 +254,7 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
     used = dict.fromkeys(rotation_of(cfg, i) for i in range(cfg.layers))
     for name, rope in tables.items():
         if name in used:
-            yield RotationSpec(name, rope, cfg.head_dim, rotated)
+            yield RotationSpec(name, rope, cfg.head_dim, rotated, cfg.temperature)
 
 
 def rotation_of(cfg: ModelConfig, layer: int) -> str | None:

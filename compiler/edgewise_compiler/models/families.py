@@ -11,6 +11,7 @@ from edgewise_compiler.models.gemma import GEMMA, GEMMA2, GEMMA3
 from edgewise_compiler.models.granite import GRANITE
 from edgewise_compiler.models.granite4 import GRANITE4
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.ministral3 import MINISTRAL3
 from edgewise_compiler.models.mistral import MISTRAL
 from edgewise_compiler.models.olmo2 import OLMO2
 from edgewise_compiler.models.olmo3 import OLMO3
@@ -28,6 +29,7 @@ FAMILIES: tuple[Family, ...] = (
     GEMMA3,
     GRANITE,
     GRANITE4,
+    MINISTRAL3,
     MISTRAL,
     OLMO2,
     OLMO3,

@@ -76,8 +76,11 @@ class Lowering:
 
     def rope_spec(self, op: RopeAppend) -> RopeSpec:
         """What a kernel for ``op`` is made for."""
-        turns = op.rotation is not None
-        return RopeSpec(*self._heads(op.heads), norm_eps=op.norm_eps, turns=turns)
+        tables = self.rotation(op)
+        apart = any(table.shape[1] == 4 for table in tables)
+        return RopeSpec(
+            *self._heads(op.heads), norm_eps=op.norm_eps, turns=bool(tables), apart=apart
+        )
 
     def attention_spec(self, op: Attention) -> AttentionSpec:
         """What a kernel for ``op`` is made for."""

@@ -42,6 +42,7 @@ SHAPES = [
     Heads(7, 1, 128),
     Heads(16, 1, 16),
     Heads(4, 2, 96),
+    Heads(3, 1, 512),
     Heads(2, 1, 256),
 ]
 LONGEST = BOUNDS.pages * 16

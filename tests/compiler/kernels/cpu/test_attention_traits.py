@@ -1,4 +1,4 @@
-"""Windows, softcaps and sinks: the numbers of float64, and decode's bits wherever chunks are cut."""
+"""Windows, softcaps and sinks: float64's numbers, and decode's bits wherever chunks are cut."""
 
 from __future__ import annotations
 

@@ -80,6 +80,8 @@ SHAPES = [
     (Heads(16, 1, 16), "float16"),
     (Heads(4, 2, 96), "float32"),
     (Heads(9, 1, 256), "float32"),
+    (Heads(3, 1, 512), "float32"),
+    pytest.param(Heads(3, 1, 512), "int8", marks=pytest.mark.full),
     pytest.param(Heads(7, 1, 128), "float16", marks=pytest.mark.full),
     pytest.param(Heads(16, 1, 16), "int8", marks=pytest.mark.full),
     pytest.param(Heads(9, 1, 256), "int8", marks=pytest.mark.full),

@@ -45,6 +45,7 @@ SHAPES = [
     (Heads(3, 1, 80), "float16x2"),
     (Heads(7, 1, 128), "float32"),
     (Heads(9, 1, 256), "float32"),
+    (Heads(3, 1, 512), "float16x2"),
 ]
 
 

@@ -96,8 +96,8 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
     holds the row's own token already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
     [B, 8+MP]; with sinks those, float32 [HQ]; part float32 [`part_elements`], scratch; out float32
-    [N, HQ*D], written; step int32 [8], whose field 1 is the number of sequences. Rows of a stopped sequence are left alone, and
-    so are those of a sequence that has several.
+    [N, HQ*D], written; step int32 [8], whose field 1 is the number of sequences. Rows of a stopped
+    sequence are left alone, and so are those of a sequence that has several.
 
     A segment of one KV head is one item of parallel work, so a single long sequence keeps all
     threads busy; the query heads that share the KV head share what is loaded. The results of the

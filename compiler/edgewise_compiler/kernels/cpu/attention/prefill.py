@@ -74,8 +74,8 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
     holds the rows' own tokens already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
     [B, 8+MP]; with sinks those, float32 [HQ]; out float32 [N, HQ*D], written; step int32 [8], whose
-    field 1 is the number of sequences. Rows of a stopped sequence are left alone, and so is a sequence's only row: that is
-    for :func:`attention_decode`, which gives what this would.
+    field 1 is the number of sequences. Rows of a stopped sequence are left alone, and so is a
+    sequence's only row: that is for :func:`attention_decode`, which gives what this would.
 
     An item of parallel work is 16 positions of a sequence for one KV head with all the query heads
     that share it. Keys and values of a segment are widened once for an item, into a panel as wide

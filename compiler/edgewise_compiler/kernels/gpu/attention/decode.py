@@ -96,7 +96,9 @@ side by side is estimated to be less than another launch does (docs/decisions/00
 def _heads_at_once(group: int, D: int, kept: int, space: int) -> tuple[int, int]:
     """Threads of a workgroup, and how many of ``group`` query heads fit ``space`` bytes shared, of
     each of which the results of so many segments are ``kept``."""
-    for threads in (_MOST_THREADS, _MOST_THREADS // 2):
+    # Each vector of a head needs a thread.
+    least = _MOST_THREADS // 2 if D // 4 <= _MOST_THREADS // 2 else _MOST_THREADS
+    for threads in dict.fromkeys((_MOST_THREADS, least)):
         # Partial scores, q, p, and the maximum and sum of each vector of scores.
         bytes_per_head = threads * 16 + D * 4 + SEGMENT * 4 + 2 * SEGMENT_QUADS * 4
         bytes_per_head += kept * (D + 2) * 4
@@ -424,7 +426,7 @@ def _segments(
             f"attention_{'near' if near else 'decode'}",
             *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale, *trait_names(spec)),
             *(() if share is None else share.parts),
-            *(() if rope is None else ("rope" if rope.turns else "still",)),
+            *(() if rope is None else rope.rope_names or ("rope",)),
             *(() if rope is None or rope.norm_eps is None else (f"norm{rope.norm_eps}",)),
         ),
         arguments,

@@ -4,9 +4,9 @@
     L = L*w + sum p[j],  O = O*w + sum p[j]*v[j],  M = m          (j over a page's 16 tokens)
 
 with scale = sm_scale*log2(e), from M = sink*log2(e), L = 1 where there are sinks: the online
-softmax (M. Milakov, N. Gimelshein, "Online normalizer
-calculation for softmax", 2018). What a row gives follows from its position and its pages alone, so
-decode and prefill, which use the same kernel, give the same bits.
+softmax (M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018). What a row
+gives follows from its position and its pages alone, so decode and prefill, which use the same
+kernel, give the same bits.
 """
 
 from __future__ import annotations
