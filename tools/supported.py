@@ -122,7 +122,7 @@ def _models() -> Iterator[str]:
         f"{decoder.MAX_LAYERS:,} layers, {decoder.MAX_VOCAB:,} tokens in a vocabulary, "
         f"{decoder.MAX_EOS} of them that end a text, {MAX_CONTEXT:,} tokens of context "
         f"({compiled.DEFAULT_CONTEXT:,} unless `--context` says more), {compiled.MAX_BATCH} "
-        "sequences decoded together. How a family is added: [add-a-family.md](add-a-family.md)."
+        "sequences decoded together. How a family is added: [add-a-model.md](add-a-model.md)."
     )
     yield ""
     yield "What a model may ask for beyond that is refused, by these keys:"

@@ -29,6 +29,7 @@ from edgewise_compiler.models.base import Family, ModelConfig
 from edgewise_compiler.models.decoder import check_eos_count
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.models.fields import ConfigFields
+from edgewise_compiler.models.text_part import text_part, text_tensors
 from edgewise_compiler.packed.reader import PackedReader
 from edgewise_compiler.packed.table import unpacked
 from edgewise_compiler.quantize.codes import Holders
@@ -38,6 +39,7 @@ from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import check_fetched, checkpoint_json
 from edgewise_compiler.weights.padded import PaddedReader, find_paddings
 from edgewise_compiler.weights.params import check_param, param_sources
+from edgewise_compiler.weights.renamed import RenamedReader
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_compiler.weights.views import ViewReader, viewed
 from edgewise_runtime.errors import CheckpointError
@@ -139,6 +141,8 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         else:
             files = _read_files(path)
         config, matrices = unpacked(_object(files, "config.json"))
+        part = text_part(config)
+        config = config if part is None else part
         family = find_family(config)
         model = family.read_config(config)
         model = replace(model, eos=_all_eos(files, model))
@@ -152,6 +156,11 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
             weights = BareReader(weights)
             # What it gives is states: logits of it mean nothing, and are those of the table.
             model = replace(model, tied=model.tied or HEAD not in weights.names())
+        held = {} if tensors is None else tensors.held()
+        if part is not None:
+            names = text_tensors(weights.names())
+            weights = RenamedReader(weights, names)
+            held = {ours: held[name] for ours, name in names.items() if name in held}
         model = replace(model, tied=model.tied and not _has_own_head(weights))
         # Before anything is padded: errors say the shapes that the files have to have.
         stored = replace(model, head_dim=model.stored_head_dim)
@@ -160,7 +169,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
             weights = ViewReader(weights, views)
         check_tensors(family, stored, weights)
         paddings = find_paddings(family.params(stored), family.params(model))
-        held = {} if tensors is None else viewed(tensors.held(), views)
+        held = viewed(held, views)
         rules = _vector_rules(path, weights, files, model)
         stack.pop_all()
     carried = {name: files[name] for name in TOKENIZER_FILES if name in files}
@@ -219,6 +228,7 @@ def check_config(raw: bytes, name: str = "config.json") -> None:
         config, _ = read_config(config, ())
     else:
         config, _ = unpacked(config)
+        config = text_part(config) or config
     find_family(config).read_config(config)
 
 

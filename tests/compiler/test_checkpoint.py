@@ -11,13 +11,8 @@ import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_runtime.errors import CheckpointError, EdgewiseError, UnsupportedError
-from tests.parity.make_checkpoints import (
-    CASES,
-    SPECIAL,
-    TEMPLATE,
-    make_weights,
-    write_checkpoint,
-)
+from tests.parity.cases import CASES
+from tests.parity.make_checkpoints import SPECIAL, TEMPLATE, make_weights, write_checkpoint
 from tests.parity.storing import write_weights
 
 TIED, UNTIED, BIASED = "qwen3-gqa2-tied", "llama-mha", "llama-gqa4-bias-llama3"

@@ -22,7 +22,8 @@ from edgewise_runtime.errors import CompileError, EdgewiseError, StorageError
 from edgewise_runtime.folders import new_folder
 from edgewise_runtime.format.bundle import Bundle
 from tests.disks import file_sizes_limited
-from tests.parity.make_checkpoints import CASES, make_weights
+from tests.parity.cases import CASES
+from tests.parity.make_checkpoints import make_weights
 from tests.parity.storing import write_weights
 
 CASE = "llama-mha"

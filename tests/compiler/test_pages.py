@@ -14,7 +14,7 @@ from edgewise_compiler.compile import compile_model
 from edgewise_compiler.pages import check_pages
 from edgewise_runtime.errors import CheckpointError
 from tests.parity import reference
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 from tests.parity.outliers import Change, Config, Tensors, write_changed
 
 TOKENS = list(range(4, 36))

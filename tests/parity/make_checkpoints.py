@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +20,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
+from tests.parity.case import Case
+from tests.parity.cases import CASES
 from tests.parity.mixtures import add_experts
 from tests.parity.storing import write_weights
-
-CONTEXT = 256
-"""max_position_embeddings of every case, tokens."""
 
 SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>")
 TEMPLATE = (
@@ -40,331 +37,6 @@ CORPUS = (
     "def add(a, b):\n    return a + b\n\nfor i in range(10):\n    print(add(i, i))\n",
     "Zürich, Málaga, Ærø, Łódź; 東京, 서울, Москва; ½ × ¼ = ⅛; 🙂🙃",
 )
-
-
-@dataclass(frozen=True)
-class Case:
-    """One checkpoint: what config.json says, how tensors are stored, the seed of the weights.
-
-    Attributes:
-        qk_norm: it has norms of queries and keys, of which config.json says nothing.
-        qkv_bias: biases of queries, keys and values, of which it says nothing either.
-        norms: where a layer has norms: before its branches, after them, or around them.
-        row_norm: norms of all queries, and of all keys, together.
-        fused: queries, keys and values are one tensor, gate and up another.
-        less: what norms' weights are stored less, which the model adds.
-    """
-
-    architecture: str
-    seed: int
-    config: Mapping[str, Any]
-    qk_norm: bool = False
-    qkv_bias: bool = False
-    norms: str = "before"
-    row_norm: bool = False
-    fused: bool = False
-    less: float = 0.0
-    dtype: str = "F32"
-    shards: int = 1
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """Sizes of one case in the words of config.json."""
-
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    layers: int = 2
-    vocab: int = 320
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-    def config(self) -> dict[str, Any]:
-        """The part of config.json that every case has."""
-        return {
-            "hidden_size": self.hidden,
-            "num_hidden_layers": self.layers,
-            "num_attention_heads": self.heads,
-            "num_key_value_heads": self.kv_heads,
-            "head_dim": self.head_dim,
-            "intermediate_size": self.intermediate,
-            "vocab_size": self.vocab,
-            "max_position_embeddings": CONTEXT,
-            "hidden_act": "silu",
-            "rms_norm_eps": 1e-6,
-            "bos_token_id": 0,
-            "eos_token_id": 1,
-            "tie_word_embeddings": False,
-            **self.more,
-        }
-
-
-def _llama(seed: int, shapes: Shapes, **storage: Any) -> Case:
-    return Case("LlamaForCausalLM", seed, shapes.config(), **storage)
-
-
-def _qwen3(seed: int, shapes: Shapes, **storage: Any) -> Case:
-    return Case("Qwen3ForCausalLM", seed, shapes.config(), qk_norm=True, **storage)
-
-
-_TWO = Shapes(64, 4, 2, 32, 192)
-"""What families beside the first two share, so that they share kernels, too."""
-
-
-def _more(**more: Any) -> Shapes:
-    return replace(_TWO, more=more)
-
-
-CASES: dict[str, Case] = {
-    "llama-mha": _llama(110, Shapes(64, 4, 4, 16, 176)),
-    "llama-gqa2-tied-linear": _llama(
-        214,
-        Shapes(
-            96, 4, 2, 32, 192,
-            more={
-                "tie_word_embeddings": True,
-                "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0},
-            },
-        ),
-    ),
-    "llama-gqa4-bias-llama3": _llama(
-        307,
-        Shapes(
-            128, 8, 2, 64, 256,
-            more={
-                "attention_bias": True,
-                "mlp_bias": True,
-                "rope_theta": 500000.0,
-                "rope_scaling": {
-                    "rope_type": "llama3",
-                    "factor": 8.0,
-                    "low_freq_factor": 1.0,
-                    "high_freq_factor": 4.0,
-                    "original_max_position_embeddings": 64,
-                },
-            },
-        ),
-        dtype="BF16",
-        shards=3,
-    ),
-    "llama-d80-yarn": _llama(
-        404,
-        Shapes(
-            64, 2, 1, 80, 128,
-            more={
-                "rope_theta": 10000.0,
-                "rope_scaling": {
-                    "type": "yarn",
-                    "factor": 4.0,
-                    "original_max_position_embeddings": 64,
-                },
-            },
-        ),
-        dtype="F16",
-    ),
-    "llama-d128-yarn-mscale": _llama(
-        503,
-        Shapes(
-            128, 2, 2, 128, 160,
-            more={
-                "rope_parameters": {
-                    "rope_type": "yarn",
-                    "rope_theta": 10000.0,
-                    "factor": 8.0,
-                    "original_max_position_embeddings": 32,
-                    "mscale": 1.0,
-                    "mscale_all_dim": 0.5,
-                    "beta_fast": 16.0,
-                    "beta_slow": 2.0,
-                    "truncate": False,
-                },
-            },
-        ),
-        dtype="BF16",
-    ),
-    "qwen3-gqa2-tied": _qwen3(
-        600,
-        Shapes(
-            64, 4, 2, 32, 192,
-            more={
-                "tie_word_embeddings": True,
-                "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0},
-            },
-        ),
-        dtype="BF16",
-    ),
-    "qwen3-gqa4-d96-bias": _qwen3(
-        702,
-        Shapes(
-            96, 4, 1, 96, 144, vocab=333,
-            more={"attention_bias": True, "rope_theta": 1000000.0, "rope_scaling": None},
-        ),
-    ),
-    "qwen3-d48-yarn": _qwen3(
-        802,
-        Shapes(
-            64, 2, 2, 48, 128, layers=3,
-            more={
-                "rope_parameters": {
-                    "rope_type": "yarn",
-                    "rope_theta": 1000000.0,
-                    "factor": 4.0,
-                    "original_max_position_embeddings": 64,
-                    "attention_factor": 1.2,
-                },
-            },
-        ),
-        dtype="F16",
-    ),
-    "llama-d8-bias-llama3": _llama(
-        901,
-        Shapes(
-            64, 8, 2, 8, 176,
-            more={
-                "attention_bias": True,
-                "rope_theta": 10000.0,
-                "rope_scaling": {
-                    "rope_type": "llama3",
-                    "factor": 4.0,
-                    "low_freq_factor": 1.0,
-                    "high_freq_factor": 4.0,
-                    "original_max_position_embeddings": 64,
-                },
-            },
-        ),
-        dtype="BF16",
-    ),
-    "qwen3-d24-odd": _qwen3(
-        1001,
-        Shapes(
-            96, 3, 1, 24, 160,
-            more={"rms_norm_eps": 1e-2, "rope_theta": 10000.0, "rope_scaling": None},
-        ),
-        dtype="F16",
-    ),
-    "qwen2-gqa2-tied": Case(
-        "Qwen2ForCausalLM",
-        1109,
-        _more(tie_word_embeddings=True, rope_theta=1000000.0).config(),
-        qkv_bias=True,
-        dtype="BF16",
-    ),
-    "mistral-gqa2": Case(
-        "MistralForCausalLM", 1209, _more(sliding_window=None, rope_theta=1000000.0).config()
-    ),
-    "smollm3-gqa2-tied": Case(
-        "SmolLM3ForCausalLM",
-        1313,
-        _more(
-            tie_word_embeddings=True, rope_theta=2000000.0, no_rope_layers=[1, 0], pad_token_id=1
-        ).config(),
-    ),
-    "phi3-gqa2-longrope": Case(
-        "Phi3ForCausalLM",
-        1405,
-        replace(_more(
-            partial_rotary_factor=0.75,
-            original_max_position_embeddings=16,
-            pad_token_id=1,
-            rope_theta=10000.0,
-            rope_scaling={
-                "type": "longrope",
-                "long_factor": [1.0 + 0.25 * i for i in range(12)],
-                "short_factor": [1.0 + 0.01 * i for i in range(12)],
-            },
-        ), hidden=128).config(),
-        fused=True,
-    ),
-    "granite-gqa2": Case(
-        "GraniteForCausalLM",
-        1500,
-        _more(
-            embedding_multiplier=0.5,
-            residual_multiplier=0.75,
-            attention_multiplier=0.25,
-            logits_scaling=0.8,
-        ).config(),
-        dtype="BF16",
-    ),
-    "olmo2-gqa2": Case(
-        "Olmo2ForCausalLM",
-        1604,
-        _more(rope_theta=500000.0, rms_norm_eps=1e-5, pad_token_id=1).config(),
-        norms="after",
-        row_norm=True,
-    ),
-    "mistral-window": Case(
-        "MistralForCausalLM", 1702, _more(sliding_window=20, rope_theta=10000.0).config()
-    ),
-    "gemma2-window": Case(
-        "Gemma2ForCausalLM",
-        1852,
-        _more(
-            hidden_activation="gelu_pytorch_tanh",
-            sliding_window=40,
-            query_pre_attn_scalar=24,
-            attn_logit_softcapping=8.0,
-            final_logit_softcapping=30.0,
-            rope_theta=10000.0,
-            pad_token_id=1,
-        ).config(),
-        norms="around",
-        less=1.0,
-    ),
-    "gemma3-window": Case(
-        "Gemma3ForCausalLM",
-        1901,
-        _more(
-            hidden_activation="gelu_pytorch_tanh",
-            sliding_window=24,
-            layer_types=["sliding_attention", "full_attention"],
-            query_pre_attn_scalar=32,
-            rope_theta=1000000.0,
-            rope_local_base_freq=10000.0,
-            rope_scaling={"rope_type": "linear", "factor": 8.0},
-            pad_token_id=1,
-        ).config(),
-        qk_norm=True,
-        norms="around",
-        less=1.0,
-        dtype="BF16",
-    ),
-    "qwen3moe-step": Case(
-        "Qwen3MoeForCausalLM",
-        2000,
-        replace(_more(
-            num_experts=12,
-            num_experts_per_tok=3,
-            moe_intermediate_size=48,
-            norm_topk_prob=True,
-            decoder_sparse_step=1,
-            mlp_only_layers=[1],
-            rope_theta=1000000.0,
-        ), layers=3).config(),
-        qk_norm=True,
-        dtype="BF16",
-    ),
-    "qwen2moe-shared": Case(
-        "Qwen2MoeForCausalLM",
-        2100,
-        _more(
-            num_experts=6,
-            num_experts_per_tok=2,
-            moe_intermediate_size=96,
-            shared_expert_intermediate_size=64,
-            norm_topk_prob=False,
-            decoder_sparse_step=1,
-            mlp_only_layers=[],
-            use_sliding_window=False,
-            rope_theta=1000000.0,
-        ).config(),
-        qkv_bias=True,
-    ),
-}  # fmt: skip
-"""Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,
-every dtype, and heads that programs pad."""
 
 
 NORMS = {
@@ -460,14 +132,27 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
     add("model.norm.weight", (hidden,), 0.2, mean=1.0 - case.less)
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", (c["vocab_size"], hidden), 4.0 / hidden**0.5)
-    return _fused(tensors) if case.fused else tensors
+    if case.shared:
+        tensors = _fused(tensors, (_GATE_UP,))
+        for ours, theirs in _SHARED.items():
+            tensors = {name.replace(ours, theirs): values for name, values in tensors.items()}
+    return _fused(tensors, (_QKV, _GATE_UP)) if case.fused else tensors
 
 
-def _fused(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+_QKV, _GATE_UP = ("qkv", "qkv_proj"), (("gate", "up"), "gate_up_proj")
+_SHARED = {
+    "mlp.gate_up_proj": "shared_mlp.input_linear",
+    "mlp.down_proj": "shared_mlp.output_linear",
+}
+
+
+def _fused(
+    tensors: dict[str, NDArray[np.float32]], wholes: Sequence[tuple[Sequence[str], str]]
+) -> dict[str, NDArray[np.float32]]:
     """The tensors as Phi-3 stores them: what reads the same input, below each other."""
     found: dict[str, NDArray[np.float32]] = {}
     for name, values in tensors.items():
-        for parts, whole in (("qkv", "qkv_proj"), (("gate", "up"), "gate_up_proj")):
+        for parts, whole in wholes:
             module = next((f".{part}_proj." for part in parts if f".{part}_proj." in name), None)
             if module is not None:
                 name = name.replace(module, f".{whole}.")

@@ -26,7 +26,8 @@ import numpy as np
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
-from tests.parity.make_checkpoints import CASES, write_checkpoint
+from tests.parity.cases import CASES
+from tests.parity.make_checkpoints import write_checkpoint
 
 GOLDENS = Path(__file__).parent / "goldens"
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.parity.make_checkpoints import CASES, make_weights, write_checkpoint
+from tests.parity.cases import CASES
+from tests.parity.make_checkpoints import make_weights, write_checkpoint
 from tests.parity.storing import write_weights
 
 Tensors = dict[str, NDArray[np.float32]]

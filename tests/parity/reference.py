@@ -85,7 +85,9 @@ def _parts(weights: Weights, config: Mapping[str, Any]) -> Iterator[tuple[str, A
         config[f"num_{which}_heads"] * config["head_dim"] for which in ("attention", "key_value")
     )
     cuts = {"qkv_proj": (("q", "k", "v"), (q, q + kv)), "gate_up_proj": (("gate", "up"), 2)}
-    for name, values in weights.items():
+    for stored, values in weights.items():
+        name = stored.replace("shared_mlp.input_linear", "mlp.gate_up_proj")
+        name = name.replace("shared_mlp.output_linear", "mlp.down_proj")
         whole = next((whole for whole in cuts if f".{whole}." in name), None)
         if whole is None:
             yield name, values
@@ -287,13 +289,20 @@ def hidden(
         if cfg.qk_norm:
             q, k = (norm(y, f"{layer}.self_attn.{p}_norm") for p, y in (("q", q), ("k", k)))
         q, k, v = rotate(q, i), pages(rotate(k, i)), pages(v)
+        if cfg.temperature is not None:
+            beta, original = cfg.temperature
+            q = q * (1 + beta * np.log(1 + np.arange(n) // original))[:, None, None]
         share = cfg.heads // cfg.kv_heads
         k, v = k.repeat(share, axis=1), v.repeat(share, axis=1)
         scores = capped(np.einsum("qhd,khd->hqk", q, k) * cfg.sm_scale, cfg.softcap) + causal
         if i in cfg.local:
             scores += behind
+        if cfg.sinks:
+            # A key more, without a value.
+            sinks = np.broadcast_to(w[f"{layer}.self_attn.sinks"][:, None, None], (cfg.heads, n, 1))
+            scores = np.concatenate([scores, sinks], axis=-1)
         scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        scores /= scores.sum(axis=-1, keepdims=True)
+        scores = scores[..., :n] / scores.sum(axis=-1, keepdims=True)
         attended = _spread(np.einsum("hqk,khd->qhd", scores, v)).reshape(n, -1)
         y = linear(attended, f"{layer}.self_attn.o_proj")
         x = x + (norm(y, f"{layer}.{after[0]}") if after else y)

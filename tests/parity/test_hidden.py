@@ -13,7 +13,7 @@ import pytest
 from edgewise import Engine
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 from tests.parity.sampled import sampled
 from tests.parity.test_parity import F32_TOLERANCE, ROUNDING_NOISE, config, rms
 

@@ -16,7 +16,7 @@ from edgewise_compiler.compile import compile_model
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.smoothing import smoothed
 from tests.parity import outliers, reference
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 from tests.parity.outliers import Change, Tensors, write_changed
 
 WIDE = ["llama-gqa4-bias-llama3", "llama-d128-yarn-mscale"]

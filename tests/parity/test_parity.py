@@ -15,7 +15,7 @@ from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.models.base import ModelConfig
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 from tests.parity.sampled import sampled
 
 F32_TOLERANCE = 1e-3
@@ -71,6 +71,11 @@ FLOATS = sampled(
         "gemma3-window",
         "qwen3moe-step",
         "qwen2moe-shared",
+        "gemma-gqa2",
+        "olmo3-window",
+        "granite4-gqa2",
+        "granite4-nope",
+        "ministral3-gqa2",
     ],
 )
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])

@@ -16,7 +16,7 @@ from edgewise_runtime.devices.vulkan.device import VulkanDevice
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 from tests.parity.sampled import sampled
 from tests.parity.test_parity import F32_TOLERANCE, ROUNDING_NOISE, config, rms
 from tests.parity.test_parity_webgpu import F16_LARGEST, F16_NOISE, HALF_TOLERANCE, top1_agrees

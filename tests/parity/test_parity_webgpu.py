@@ -14,7 +14,7 @@ from edgewise_compiler.compile import compile_model
 from edgewise_compiler.targets.webgpu.variants import INT8_VARIANTS, VARIANTS
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 from tests.parity.sampled import sampled
 from tests.parity.test_parity import (
     CODE_NOISE,
@@ -90,6 +90,8 @@ ONCE = sampled(
         ("gemma3-window", "webgpu-f32-subgroups"),
         ("qwen2moe-shared", "webgpu-f32"),
         ("gemma2-window", "webgpu-f32-serial"),
+        ("olmo3-window", "webgpu-f32"),
+        ("ministral3-gqa2", "webgpu-f32"),
     ],
 )
 FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])

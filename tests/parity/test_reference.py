@@ -15,7 +15,7 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize import SCHEMES
 from edgewise_runtime.format.abi import GROUP
 from tests.parity import reference
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 from tests.parity.make_goldens import load, make_golden, weights_sha256
 
 

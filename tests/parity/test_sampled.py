@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.parity import test_contract, test_parity, test_parity_webgpu
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 from tests.parity.sampled import sampled
 
 

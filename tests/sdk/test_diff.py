@@ -17,7 +17,8 @@ from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import Needs, Program
 from tests.conftest import BundleFactory
-from tests.parity.make_checkpoints import CASES, make_weights, write_checkpoint
+from tests.parity.cases import CASES
+from tests.parity.make_checkpoints import make_weights, write_checkpoint
 from tests.parity.storing import write_weights
 
 CASE = "llama-mha"

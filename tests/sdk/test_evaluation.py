@@ -19,7 +19,8 @@ from edgewise.hub.names import HubModel
 from edgewise.hub.pull import find
 from edgewise.scorers import open_scorer
 from edgewise_runtime.installed import LLAMA_CPP, Package
-from tests.parity.make_checkpoints import CASES, make_weights
+from tests.parity.cases import CASES
+from tests.parity.make_checkpoints import make_weights
 from tests.sdk.conftest import CASE
 from tests.sdk.hub.small_hub import SmallHub
 

@@ -10,7 +10,8 @@ from typing import Any
 from tokenizers import Tokenizer, processors
 
 from tests.parity import reference
-from tests.parity.make_checkpoints import write_checkpoint, write_weights
+from tests.parity.make_checkpoints import write_checkpoint
+from tests.parity.storing import write_weights
 
 CASE = "qwen3-gqa2-tied"
 PROMPTS = {"query": "Instruct: find it\nQuery:", "document": ""}

@@ -88,9 +88,10 @@ function checkLayout(
   if (listed.length > 0 && !counts(listed, model.layers)) {
     throw fail(`${model.layers} layers, and ${where} has ${shorten(listed)}`);
   }
-  const wanted = [model.context, 2, Math.floor(model.headDim / 2)];
   for (const rotation of ROTATIONS) {
     const table = tensors.get(rotation)?.shape;
+    // Queries may have numbers of their own, behind those of the keys.
+    const wanted = [model.context, table?.[1] === 4 ? 4 : 2, Math.floor(model.headDim / 2)];
     if (table && !same(table, wanted)) throw differs(where, rotation, table, wanted);
   }
 }

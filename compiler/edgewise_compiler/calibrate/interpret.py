@@ -368,7 +368,7 @@ def _rope_append(step: Step, node: Node[RopeAppend], inputs: list[Floats]) -> Fl
         q, k = (_normalized(x, w, op.norm_eps) for x, w in zip((q, k), weights, strict=True))
     if op.rotation is not None:
         table = step.rotation(op.rotation)
-        q, k = _rotated(q, table), _rotated(k, table)
+        q, k = _rotated(q, table[:, -2:]), _rotated(k, table[:, :2])
     step.kept[op.layer] = (k, v)
     return q.reshape(len(inputs[0]), -1)
 
@@ -382,12 +382,7 @@ def _rotated(x: Floats, table: Floats) -> Floats:
 
 def _attention(step: Step, node: Node[Attention], inputs: list[Floats]) -> Floats:
     op = node.op
-    if op.sinks is not None:
-        raise UnsupportedError(
-            f"{node.label}: attention with sinks cannot be computed in NumPy.",
-            remedy="Compile with --no-calibrate.",
-            code="unsupported.attention",
-        )
+    sinks = None if op.sinks is None else step.vector(op.sinks)
     q, (k, v) = step.heads(inputs[0], op.heads.query), step.kept[op.layer]
     share = op.heads.query // op.heads.kv
     length = q.shape[1]
@@ -402,8 +397,12 @@ def _attention(step: Step, node: Node[Attention], inputs: list[Floats]) -> Float
             if op.softcap is not None:
                 scores = _capped(scores, op.softcap)
             scores += later
-            np.exp(scores - scores.max(axis=1, keepdims=True), out=scores)
-            scores /= scores.sum(axis=1, keepdims=True)
+            most = scores.max(axis=1, keepdims=True)
+            if sinks is not None:
+                most = np.maximum(most, sinks[head])
+            np.exp(scores - most, out=scores)
+            total = scores.sum(axis=1, keepdims=True)
+            scores /= total if sinks is None else total + np.exp(sinks[head] - most)
             y[text, :, head] = scores @ v[text, :, head // share]
     return y.reshape(len(inputs[0]), -1)
 

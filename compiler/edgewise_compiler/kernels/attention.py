@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
+from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.numbers import HEAD_STEP, KV_DTYPES, MAX_HEAD_DIM, SEGMENT
 from edgewise_runtime.errors import CompileError, UnsupportedError
 from edgewise_runtime.format.abi import PAGE_TOKENS
@@ -45,10 +46,22 @@ class RopeSpec(PagedHeads):
     Attributes:
         norm_eps: of the RMSNorm of every head before the rotation; None without one.
         turns: whether there is a rotation at all; without one no kernel has its table.
+        apart: queries turn by a table of their own: rows 2 and 3 of a position, behind the keys'.
     """
 
     norm_eps: float | None = None
     turns: bool = True
+    apart: bool = False
+
+    @property
+    def rope_rows(self) -> int:
+        """Rows of the rotation's table for a position."""
+        return 4 if self.apart else 2
+
+    @property
+    def rope_names(self) -> tuple[str, ...]:
+        """What tells kernels with another rotation from others in their names."""
+        return ("apart",) if self.apart else () if self.turns else ("still",)
 
 
 @dataclass(frozen=True)
@@ -108,7 +121,7 @@ def check_heads(HQ: int, HK: int, D: int, kv_dtype: str) -> int:
     return HQ // HK
 
 
-KNOWN = ("window", "softcap")
+KNOWN = ("window", "softcap", "sinks")
 """The traits of attention that every kernel has."""
 
 
@@ -137,7 +150,14 @@ def first_seen(spec: AttentionSpec, keys: Expr) -> Expr:
 def trait_names(spec: AttentionSpec) -> tuple[str, ...]:
     """What tells kernels with these traits from others in their names."""
     window = () if spec.window is None else (f"w{spec.window}",)
-    return window if spec.softcap is None else (*window, f"c{spec.softcap}")
+    capped = window if spec.softcap is None else (*window, f"c{spec.softcap}")
+    return (*capped, "sinks") if spec.sinks else capped
+
+
+def sinks_arg(spec: AttentionSpec) -> tuple[Arg, ...]:
+    """The learned scores, float32 [HQ], if there are any: attention begins with them, as if with a
+    key whose value is zero."""
+    return (Arg("sinks", "float32", (spec.heads,)),) if spec.sinks else ()
 
 
 def segments_of(tokens: Expr) -> Expr:

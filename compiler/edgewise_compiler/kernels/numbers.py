@@ -11,7 +11,7 @@ SEGMENT = 64
 
 SEGMENT_PAGES = SEGMENT // PAGE_TOKENS
 
-HEAD_STEP, MAX_HEAD_DIM = 16, 256
+HEAD_STEP, MAX_HEAD_DIM = 16, 512
 """Widths of heads: multiples of the one up to the other."""
 
 KV_DTYPES = ("int8", "float16", "float16x2", "float32")

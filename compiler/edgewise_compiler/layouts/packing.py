@@ -50,7 +50,8 @@ def layout_tensors(
         if isinstance(param, LinearSpec):
             specs |= layout.tensors(schemes[param.name], param)
         elif isinstance(param, RotationSpec):
-            specs[param.name] = TensorSpec("float32", (context, 2, param.width // 2))
+            shape = (context, param.rows(context), param.width // 2)
+            specs[param.name] = TensorSpec("float32", shape)
         elif isinstance(param, RouterSpec):
             specs |= _router_tensors(param)
         else:

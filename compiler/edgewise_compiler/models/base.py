@@ -73,6 +73,9 @@ class ModelConfig:
         rotated: elements of a head that turn; None for all.
         still: layers whose queries and keys do not turn.
         mixture: the experts of some layers.
+        sinks: every head has a learned score that takes part in the softmax without a value.
+        temperature: beta and original context, tokens, where queries at position p are times
+            ``1 + beta * log(1 + floor(p / original))``.
     """
 
     family: str
@@ -107,6 +110,8 @@ class ModelConfig:
     rotated: int | None = None
     still: tuple[int, ...] = ()
     mixture: Mixture | None = None
+    sinks: bool = False
+    temperature: tuple[float, int] | None = None
 
     @property
     def windows(self) -> tuple[int | None, ...]:
@@ -193,12 +198,20 @@ class RotationSpec:
         width: elements of a head.
         rotated: how many of them turn, in pairs; what a head was padded with stays as it is. None
             for all.
+        temperature: `ModelConfig.temperature`. In a context where that is not 1 for all, queries
+            have a table of their own after that of the keys: ``[context, 4, width / 2]``.
     """
 
     name: str
     rope: RopeConfig
     width: int
     rotated: int | None = None
+    temperature: tuple[float, int] | None = None
+
+    def rows(self, context: int) -> int:
+        """Rows of the table for each position: cosines and sines, of keys and of queries if these
+        differ."""
+        return 4 if self.temperature is not None and context > self.temperature[1] else 2
 
 
 ParamSpec = LinearSpec | RouterSpec | VectorSpec | RotationSpec

@@ -38,7 +38,7 @@ MAX_WIDTH = 1 << 17
 MAX_VOCAB = 1 << 22
 MAX_LAYERS = 1 << 10
 MAX_HEADS = 1 << 10
-MAX_HEAD_DIM = 256
+MAX_HEAD_DIM = 512
 MAX_EOS = 16
 """A step's buffer of end tokens has this many entries."""
 MULTIPLES = {"hidden_size": 32, "head_dim": 2}
@@ -73,6 +73,7 @@ class Traits:
         says: what config.json means where it says nothing, by key, as in transformers.
         ignores: keys of config.json that mean nothing to models of the family.
         has: traits that are refused elsewhere and known here, by their names.
+        turns_apart: layers with a window have a rotation of their own.
     """
 
     family: str
@@ -88,6 +89,7 @@ class Traits:
     says: Mapping[str, object] = field(default_factory=dict)
     ignores: tuple[str, ...] = ()
     has: tuple[str, ...] = ()
+    turns_apart: bool = False
 
 
 def family(traits: Traits) -> Family:
@@ -128,7 +130,7 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     if EXPERTS in traits.has:
         mixture = read_mixture(fields, layer_count, shared=SHARED_EXPERTS in traits.has)
     if WINDOWED in traits.has:
-        window, local = read_windows(fields, layer_count, context)
+        window, local = read_windows(fields, layer_count, context, apart=traits.turns_apart)
     refuse((trait for trait in SHAPE if trait.name not in traits.has), fields)
     check_eos_count(eos)
     return ModelConfig(
@@ -244,6 +246,8 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
         if cfg.qk_norm:
             yield VectorSpec(f"{ours}.q_norm", f"{attention}.q_norm.weight", cfg.head_dim)
             yield VectorSpec(f"{ours}.k_norm", f"{attention}.k_norm.weight", cfg.head_dim)
+        if cfg.sinks:
+            yield VectorSpec(f"{ours}.sinks", f"{attention}.sinks", cfg.heads)
         yield _linear(f"{ours}.o", {f"{attention}.o_proj": cfg.hidden}, q, cfg.attention_bias)
         yield from norm("attn_post_norm")
         yield from norm("mlp_norm")
@@ -263,8 +267,8 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
     tables = {ROTATION: cfg.rope, LOCAL_ROTATION: cfg.local_rope or cfg.rope}
     used = dict.fromkeys(rotation_of(cfg, i) for i in range(cfg.layers))
     for name, rope in tables.items():
-        if name in used or name == ROTATION:
-            yield RotationSpec(name, rope, cfg.head_dim, rotated)
+        if name in used:
+            yield RotationSpec(name, rope, cfg.head_dim, rotated, cfg.temperature)
 
 
 def rotation_of(cfg: ModelConfig, layer: int) -> str | None:
@@ -308,7 +312,8 @@ def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
             qkv = g.norm_runs(qkv, {f"{p}.{of}_row_norm": n for of, n in rows.items()}, eps)
         head_norms = (f"{p}.q_norm", f"{p}.k_norm", eps) if cfg.qk_norm else None
         window = cfg.window if i in cfg.local else None
-        attention = Attention(heads, cfg.sm_scale, i, window, cfg.softcap)
+        sinks = f"{p}.sinks" if cfg.sinks else None
+        attention = Attention(heads, cfg.sm_scale, i, window, cfg.softcap, sinks)
         rotation = rotation_of(cfg, i)
         attended = g.attention(qkv, attention, rotation=rotation, qk_norm=head_norms)
         x = g.add(x, normed(g.linear(attended, f"{p}.o"), p, "attn_post_norm"))

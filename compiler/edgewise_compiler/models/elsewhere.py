@@ -174,9 +174,6 @@ TRAITS = (
 
 _LAYER_NORM = "LayerNorm"
 _BIASES = "biases of queries, keys and values alone"
-_ONE_PLUS = "norms that multiply by 1 + w"
-_SCALED = "embeddings times √hidden_size"
-_AFTER = "norms after attention and MLP"
 
 BEYOND = (
     Elsewhere(("BloomForCausalLM", "bloom"), (_LAYER_NORM, "ALiBi")),
@@ -185,18 +182,8 @@ BEYOND = (
         (_LAYER_NORM, "attention and MLP side by side"),
     ),
     Elsewhere(("FalconForCausalLM", "falcon"), (_LAYER_NORM,)),
-    Elsewhere(("GemmaForCausalLM", "gemma"), (_ONE_PLUS, _SCALED)),
-    Elsewhere(
-        ("Gemma3ForConditionalGeneration", "gemma3"),
-        (_AFTER, _ONE_PLUS, _SCALED),
-    ),
     Elsewhere(("GPT2LMHeadModel", "gpt2"), (_LAYER_NORM, "learned positions")),
     Elsewhere(("GPTNeoXForCausalLM", "gpt_neox", "gptneox"), (_LAYER_NORM,)),
-    Elsewhere(("GptOssForCausalLM", "gpt_oss", "gpt-oss"), ("attention sinks",)),
-    Elsewhere(
-        ("Olmo3ForCausalLM", "olmo3"),
-        (f"{_AFTER}, none before", "norms of all queries, and of all keys, together"),
-    ),
     Elsewhere(("PhiForCausalLM", "phi", "phi2"), (_LAYER_NORM, "attention and MLP side by side")),
     Elsewhere(("qwen2moe",), (_BIASES, "an expert that all tokens share")),
     Elsewhere(("StableLmForCausalLM", "stablelm"), (_LAYER_NORM,)),

@@ -7,11 +7,14 @@ from typing import Any
 
 from edgewise_compiler.models.base import Family
 from edgewise_compiler.models.elsewhere import missing, refusal
-from edgewise_compiler.models.gemma import GEMMA2, GEMMA3
+from edgewise_compiler.models.gemma import GEMMA, GEMMA2, GEMMA3
 from edgewise_compiler.models.granite import GRANITE
+from edgewise_compiler.models.granite4 import GRANITE4
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.ministral3 import MINISTRAL3
 from edgewise_compiler.models.mistral import MISTRAL
 from edgewise_compiler.models.olmo2 import OLMO2
+from edgewise_compiler.models.olmo3 import OLMO3
 from edgewise_compiler.models.phi3 import PHI3
 from edgewise_compiler.models.qwen2 import QWEN2, QWEN2_MOE
 from edgewise_compiler.models.qwen3 import QWEN3
@@ -22,11 +25,15 @@ from edgewise_runtime.format.reading import shorten
 
 FAMILIES: tuple[Family, ...] = (
     LLAMA,
+    GEMMA,
     GEMMA2,
     GEMMA3,
     GRANITE,
+    GRANITE4,
+    MINISTRAL3,
     MISTRAL,
     OLMO2,
+    OLMO3,
     PHI3,
     QWEN2,
     QWEN2_MOE,

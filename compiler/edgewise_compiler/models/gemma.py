@@ -1,7 +1,9 @@
-"""Gemma 2 and 3, text: norms around both branches, GeGLU, windows (arXiv 2408.00118, 2503.19786).
+"""Gemma 1, 2 and 3, text: GeGLU, and norms that are stored less one (arXiv 2403.08295, 2408.00118,
+2503.19786).
 
-Norms are stored less one. Gemma 2 caps scores and logits; Gemma 3 normalizes queries and keys
-instead, and turns the layers with windows by a base of their own.
+The second and third have norms around both branches and windows. Gemma 2 caps scores and logits;
+Gemma 3 normalizes queries and keys instead, and turns the layers with windows by a base of their
+own.
 """
 
 from __future__ import annotations
@@ -19,11 +21,22 @@ from edgewise_compiler.models.traits import PAGE, said
 from edgewise_compiler.weights.views import View
 from edgewise_runtime.errors import UnsupportedError
 
+_GELU = "gelu_pytorch_tanh"
 _SAYS = {
     "tie_word_embeddings": True,
-    "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_activation": _GELU,
     "sliding_window": 4096,
 }
+_GEMMA = decoder.Traits(
+    family="gemma",
+    architectures=("GemmaForCausalLM",),
+    model_types=("gemma",),
+    head_dim=256,
+    bos=2,
+    eos=(1,),
+    says={"tie_word_embeddings": True, "max_position_embeddings": 8192},
+    has=(GATED,),
+)
 _GEMMA2 = decoder.Traits(
     family="gemma2",
     architectures=("Gemma2ForCausalLM",),
@@ -43,23 +56,44 @@ _GEMMA3 = decoder.Traits(
     rope_theta=1000000.0,
     bos=2,
     eos=(1,),
-    says=_SAYS | {"max_position_embeddings": 131072},
+    says=_SAYS
+    | {
+        "max_position_embeddings": 131072,
+        # Released models of text and images leave out what is the default.
+        "vocab_size": 262208,
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+    },
     has=(GATED, WINDOWED),
+    turns_apart=True,
 )
 _LOCAL, _FULL = "sliding_attention", "full_attention"
 _PERIODS = {"gemma2": 2, "gemma3": 6}
 """Of so many layers the last one has no window, where config.json does not say which."""
 
 
-def _read(traits: decoder.Traits, hf: Mapping[str, Any]) -> ModelConfig:
-    fields = ConfigFields(hf)
-    activation = fields.text("hidden_activation", _SAYS["hidden_activation"])
-    if activation != _SAYS["hidden_activation"]:
+def _check_activation(key: str, activation: str, names: tuple[str, ...]) -> None:
+    if activation not in names:
         raise UnsupportedError(
-            f"Not implemented: {GATED} ({said('hidden_activation', activation)}).",
-            remedy=f"Use a model with {_SAYS['hidden_activation']}; see {PAGE}.",
+            f"Not implemented: {GATED} ({said(key, activation)}).",
+            remedy=f"Use a model with {_GELU}; see {PAGE}.",
             code="unsupported.activation",
         )
+
+
+def _read_gemma(hf: Mapping[str, Any]) -> ModelConfig:
+    """What ``hidden_activation`` says means nothing; "gelu" was meant to be the approximation."""
+    _check_activation("hidden_act", ConfigFields(hf).text("hidden_act", _GELU), (_GELU, "gelu"))
+    cfg = decoder.read_config(_GEMMA, hf)
+    return replace(cfg, activation="gelu_tanh", embed_factor=cfg.hidden**0.5)
+
+
+def _read(traits: decoder.Traits, hf: Mapping[str, Any]) -> ModelConfig:
+    fields = ConfigFields({**hf, **{k: v for k, v in traits.says.items() if hf.get(k) is None}})
+    _check_activation("hidden_activation", fields.text("hidden_activation"), (_GELU,))
     if not fields.has("layer_types"):
         period = fields.integer("sliding_window_pattern", 1, 1 << 10, _PERIODS[traits.family])
         layers = fields.integer("num_hidden_layers", 1, decoder.MAX_LAYERS)
@@ -96,7 +130,8 @@ def _read_gemma3(hf: Mapping[str, Any]) -> ModelConfig:
         return replace(cfg, local_rope=local)
     cfg = _read(_GEMMA3, {**hf, "rope_parameters": both.mapping(_FULL)})
     inner = {**hf, "rope_parameters": both.mapping(_LOCAL)}
-    return replace(cfg, local_rope=read_rope(inner, context=cfg.context, theta=10000.0))
+    local = read_rope(inner, context=cfg.context, theta=10000.0)
+    return replace(cfg, local_rope=local)
 
 
 def _views(cfg: ModelConfig) -> dict[str, View]:
@@ -105,5 +140,6 @@ def _views(cfg: ModelConfig) -> dict[str, View]:
     return {name: View(name, plus=1.0) for name in vectors}
 
 
+GEMMA = replace(decoder.family(_GEMMA), read_config=_read_gemma, views=_views)
 GEMMA2 = replace(decoder.family(_GEMMA2), read_config=_read_gemma2, views=_views)
 GEMMA3 = replace(decoder.family(_GEMMA3), read_config=_read_gemma3, views=_views)

@@ -1,4 +1,4 @@
-"""Granite 3 and 4, dense: Llama's shape with factors on embeddings, branches, scores and logits.
+"""Granite 3, dense: Llama's shape with factors on embeddings, branches, scores and logits.
 
 A stream that is divided by the factor of its branches does without it: norms only see its
 direction, so that what is left is an eps that is divided by the factor's square, and a larger
@@ -28,9 +28,9 @@ _TRAITS = decoder.Traits(
 _LEAST, _MOST = 2.0**-20, 2.0**20
 
 
-def read_config(hf: Mapping[str, Any]) -> ModelConfig:
+def read_config(hf: Mapping[str, Any], traits: decoder.Traits = _TRAITS) -> ModelConfig:
     """The four factors are 1 where config.json says nothing."""
-    cfg, fields = decoder.read_config(_TRAITS, hf), ConfigFields(hf)
+    cfg, fields = decoder.read_config(traits, hf), ConfigFields(hf)
 
     def factor(key: str) -> float:
         return fields.number(key, _LEAST, _MOST, 1.0)

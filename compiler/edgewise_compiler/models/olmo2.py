@@ -22,9 +22,9 @@ _STEP = 32
 """Kernels add up squares of so many columns side by side."""
 
 
-def read_config(hf: Mapping[str, Any]) -> ModelConfig:
+def read_config(hf: Mapping[str, Any], traits: decoder.Traits = _TRAITS) -> ModelConfig:
     """Llama's keys; where norms are is not among them."""
-    cfg = decoder.read_config(_TRAITS, hf)
+    cfg = decoder.read_config(traits, hf)
     if cfg.kv_heads * cfg.head_dim % _STEP:
         raise UnsupportedError(
             f"All keys of a token are {cfg.kv_heads * cfg.head_dim} elements; they have to be a "

@@ -112,12 +112,17 @@ def rope_table(rope: RopeConfig, head_dim: int, context: int) -> Floats:
 
 
 def rotation_table(spec: RotationSpec, context: int) -> Floats:
-    """The tensor of ``spec``, float32 ``[context, 2, width / 2]``; pairs that do not turn have an
-    angle of 0."""
+    """The tensor of ``spec``, float32 ``[context, 2, width / 2]``, or of queries' own numbers, too,
+    ``[context, 4, width / 2]``; pairs that do not turn have an angle of 0."""
     table = rope_table(spec.rope, spec.rotated or spec.width, context)
     more = spec.width // 2 - table.shape[2]
-    if not more:
+    if more:
+        still = np.zeros((context, 2, more), np.float32)
+        still[:, 0] = 1
+        table = np.concatenate([table, still], axis=2)
+    if spec.rows(context) == 2 or spec.temperature is None:
         return table
-    still = np.zeros((context, 2, more), np.float32)
-    still[:, 0] = 1
-    return np.concatenate([table, still], axis=2)
+    beta, original = spec.temperature
+    stretches = np.arange(context, dtype=np.int64) // original
+    factors = (1 + beta * np.log(1.0 + stretches)).astype(np.float32)
+    return np.concatenate([table, table * factors[:, None, None]], axis=1)

@@ -73,9 +73,12 @@ WINDOWED = "sliding windows"
 
 
 def read_windows(
-    fields: ConfigFields, layers: int, context: int
+    fields: ConfigFields, layers: int, context: int, *, apart: bool = False
 ) -> tuple[int | None, tuple[int, ...]]:
     """The window of some layers, tokens, and these layers: by ``layer_types``, or all of them.
+
+    Args:
+        apart: these layers differ in more, so that a window that leaves nothing out is one, too.
 
     Raises:
         UnsupportedError: layers that attend to chunks.
@@ -99,7 +102,8 @@ def read_windows(
     if not fields.has("sliding_window") or not fields.flag("use_sliding_window", True):
         return None, ()
     window = fields.integer("sliding_window", 1, _MOST)
-    return (None, ()) if window >= context or not local else (window, local)
+    hides = window < context or apart
+    return (window, local) if hides and local else (None, ())
 
 
 def _recurrent(fields: ConfigFields) -> str | None:

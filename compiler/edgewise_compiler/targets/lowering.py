@@ -114,8 +114,11 @@ class Lowering:
 
     def rope_spec(self, op: RopeAppend) -> RopeSpec:
         """What a kernel for ``op`` is made for."""
-        turns = op.rotation is not None
-        return RopeSpec(*self._heads(op.heads), norm_eps=op.norm_eps, turns=turns)
+        tables = self.rotation(op)
+        apart = any(table.shape[1] == 4 for table in tables)
+        return RopeSpec(
+            *self._heads(op.heads), norm_eps=op.norm_eps, turns=bool(tables), apart=apart
+        )
 
     def attention_spec(self, op: Attention) -> AttentionSpec:
         """What a kernel for ``op`` is made for."""
@@ -203,6 +206,10 @@ class Lowering:
                 remedy="Kernels rotate whole heads: declare a rotation of their width.",
             )
         return (table,)
+
+    def sinks(self, op: Attention) -> tuple[Tensor, ...]:
+        """The learned scores of the sinks; none where there are no sinks."""
+        return () if op.sinks is None else (self.param(f"{op.sinks}.weight"),)
 
     def linear_params(self, name: str) -> tuple[Tensor, ...]:
         """Weight, groups' numbers and bias of a packed linear, as far as the layout has them."""

@@ -97,9 +97,11 @@ def _check_layout(model: ModelInfo, where: str, tensors: Mapping[str, TensorEntr
             raise _differs(where, linear, found, expected)
     if layers and layers != {*range(model.layers)}:
         raise _error(f"{model.layers} layers, and {where} has {shorten(sorted(layers))}")
-    wanted = (model.context, 2, model.head_dim // 2)
     for rotation in ROTATIONS:
         table = tensors.get(rotation)
+        # Queries may have numbers of their own, behind those of the keys.
+        own = table is not None and table.shape[1:2] == (4,)
+        wanted = (model.context, 4 if own else 2, model.head_dim // 2)
         if table is not None and table.shape != wanted:
             raise _differs(where, rotation, table.shape, wanted)
 

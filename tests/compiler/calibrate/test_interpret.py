@@ -14,7 +14,7 @@ from edgewise_compiler.graph.build import FUSE, build_graphs
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_runtime.errors import UnsupportedError
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 from tests.parity.make_goldens import load
 from tests.parity.reference import load_weights
 

@@ -30,7 +30,7 @@ from edgewise_compiler.gguf.source import translate
 from tests.compiler.gguf.tiny import OTHERWISE, TINY, write_tiny
 from tests.compiler.gguf.writing import write_gguf
 from tests.parity import reference
-from tests.parity.make_checkpoints import CONTEXT
+from tests.parity.case import CONTEXT
 
 GOLDENS = Path(__file__).with_name("families.json")
 PROMPT, ANSWER = 40, 24

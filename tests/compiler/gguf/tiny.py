@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.parity.make_checkpoints import CASES, Case, make_weights, write_case, write_weights
+from tests.parity.case import Case
+from tests.parity.cases import CASES
+from tests.parity.make_checkpoints import make_weights, write_case
+from tests.parity.storing import write_weights
 
 
 def _like(case: str, **config: Any) -> Case:

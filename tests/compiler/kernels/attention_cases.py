@@ -32,7 +32,8 @@ BOUNDS = Bounds(rows=180, batch=4, pages=21)
 class Story:
     """One sequence: queries [tokens, query heads, dim], keys and values [tokens, kv heads, dim].
 
-    ``kv_dtype`` is what pages hold, ``window`` and ``softcap`` are traits of its attention.
+    ``kv_dtype`` is what pages hold, ``window``, ``softcap`` and ``sinks`` [query heads] are
+    traits of its attention.
     """
 
     heads: Heads
@@ -42,6 +43,7 @@ class Story:
     kv_dtype: str
     window: int | None = None
     softcap: float | None = None
+    sinks: Array | None = None
 
     @property
     def scale(self) -> float:
@@ -90,8 +92,13 @@ def reference(part: Part) -> Array:
     behind = np.arange(part.history, end)[:, None] - np.arange(end)[None]
     hidden = (behind < 0) | (behind >= (sequence.window or end))
     scores = np.where(hidden[:, None], -np.inf, scores)
+    if sequence.sinks is not None:
+        # A key more, without a value.
+        sinks = np.broadcast_to(sequence.sinks[:, None], (*scores.shape[:2], 1))
+        scores = np.concatenate([scores, sinks], axis=-1)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
+    weights = weights[..., :end]
     return np.einsum("rht,thd->rhd", weights, values)
 
 
@@ -103,7 +110,7 @@ def _compiled(kernel: Callable[..., object], spec: AttentionSpec, isa: str) -> C
 def _spec(sequence: Story, bounds: Bounds) -> AttentionSpec:
     heads, sizes = sequence.heads, (bounds.rows, bounds.batch, bounds.pages * PAGE_TOKENS)
     shape = (heads.query, heads.kv, heads.dim)
-    traits = sequence.window, sequence.softcap
+    traits = sequence.window, sequence.softcap, sequence.sinks is not None
     return AttentionSpec(*sizes, *shape, sequence.kv_dtype, float(heads.dim**-0.5), *traits)
 
 
@@ -168,7 +175,8 @@ def _step(
     part_buffer[...] = np.nan
     for kernel in kernels:
         scratch = [part_buffer] if kernel is attention_decode else []
-        _compiled(kernel, spec, isa)(q, *kv, batch.table, *scratch, out, batch.step)
+        sinks = sinks_of(parts[0].story)
+        _compiled(kernel, spec, isa)(q, *kv, batch.table, *sinks, *scratch, out, batch.step)
     assert np.isnan(out[first:]).all(), "rows beyond the step were written"
     starts = np.cumsum([part.rows for part in parts])[:-1]
     return [x.reshape(-1, heads.query, heads.dim) for x in np.split(out[:first], starts)]
@@ -186,6 +194,15 @@ def same_bits(a: Array, b: Array) -> None:
     """Fails unless two arrays are equal bit for bit, the sign of zero included."""
     bits = [np.ascontiguousarray(x).view(f"uint{8 * x.itemsize}") for x in (a, b)]
     np.testing.assert_array_equal(*bits)
+
+
+def sinks_of(story: Story) -> list[Array]:
+    """The sinks as kernels are given them, if there are any."""
+    if story.sinks is None:
+        return []
+    sinks = aligned(story.sinks.shape, "float32")
+    sinks[...] = story.sinks
+    return [sinks]
 
 
 def with_nan(story: Story, what: str, token: int) -> Story:

@@ -8,14 +8,18 @@ import pytest
 
 from edgewise_compiler.models.base import Family, Mixture
 from edgewise_compiler.models.families import FAMILIES, find_family
-from edgewise_compiler.models.gemma import GEMMA2, GEMMA3
+from edgewise_compiler.models.gemma import GEMMA, GEMMA2, GEMMA3
 from edgewise_compiler.models.granite import GRANITE
+from edgewise_compiler.models.granite4 import GRANITE4
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.ministral3 import MINISTRAL3
 from edgewise_compiler.models.mistral import MISTRAL
+from edgewise_compiler.models.olmo3 import OLMO3
 from edgewise_compiler.models.phi3 import PHI3
 from edgewise_compiler.models.qwen2 import QWEN2, QWEN2_MOE
 from edgewise_compiler.models.qwen3 import QWEN3
 from edgewise_compiler.models.qwen3_moe import QWEN3_MOE
+from edgewise_compiler.models.rope import RopeConfig
 from edgewise_compiler.models.smollm3 import SMOLLM3
 from edgewise_compiler.models.traits import PAGE
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
@@ -122,6 +126,65 @@ def test_gemma3_turns_layers_with_windows_by_another_base_in_either_spelling() -
     assert (cfg.window, cfg.local) == (512, (0, 1, 2, 3, 4, 6, 7, 8, 9, 10))
     assert (cfg.softcap, cfg.logit_softcap, cfg.qk_norm) == (None, None, True)
     assert GEMMA3.read_config(llama(**window, rope_parameters=both)) == cfg
+
+
+def test_gemma_goes_through_a_gelu_whatever_its_newer_key_says() -> None:
+    cfg = GEMMA.read_config(llama(hidden_act="gelu", hidden_activation="silu", head_dim=...))
+    assert (cfg.activation, cfg.norms, cfg.embed_factor) == ("gelu_tanh", "before", 24.0)
+    assert (cfg.head_dim, cfg.sm_scale, cfg.window) == (256, 1 / 16, None)
+    with pytest.raises(UnsupportedError, match="hidden_act is 'silu'"):
+        GEMMA.read_config(llama())
+
+
+def test_olmo3_turns_layers_with_windows_by_the_rotation_before_it_was_stretched() -> None:
+    yarn = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 1024}
+    old = {"rope_theta": 500000.0, "rope_scaling": yarn}
+    both = {
+        "full_attention": {"rope_theta": 500000.0, **yarn},
+        "sliding_attention": {"rope_theta": 500000.0, "rope_type": "default"},
+    }
+    shape = {"num_hidden_layers": 8, "sliding_window": 4096, "head_dim": ..., "rope_theta": ...}
+    shape |= {"num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 512}
+    cfg = OLMO3.read_config(llama(**shape | old))
+    assert (cfg.window, cfg.local) == (4096, (0, 1, 2, 4, 5, 6))
+    assert (cfg.rope.kind, cfg.local_rope) == ("yarn", RopeConfig(theta=500000.0))
+    assert (cfg.norms, cfg.row_norm, cfg.qk_norm) == ("after", True, False)
+    assert OLMO3.read_config(llama(**shape, rope_parameters=both)) == cfg
+
+
+def test_layers_that_turn_apart_do_so_where_their_window_hides_nothing() -> None:
+    cfg = GEMMA3.read_config(llama(sliding_window=8192, num_hidden_layers=6))
+    assert (cfg.window, cfg.local) == (8192, (0, 1, 2, 3, 4))
+
+
+def granite4(**changes: Any) -> dict[str, Any]:
+    says = {"num_local_experts": 0, "layer_types": ["attention"] * 30, "head_dim": ...}
+    return llama(**says | {"shared_intermediate_size": 640, "num_attention_heads": 18} | changes)
+
+
+def test_granite4_is_read_where_it_has_neither_mamba_nor_experts() -> None:
+    cfg = GRANITE4.read_config(granite4(position_embedding_type="rope"))
+    assert (cfg.intermediate, cfg.head_dim, cfg.still) == (640, 32, ())
+    assert GRANITE4.read_config(granite4()).still == tuple(range(30))
+    named = granite4(position_embedding_type="nope")
+    assert GRANITE4.read_config(named).still == tuple(range(30))
+    for changes, words in (
+        ({"layer_types": ["mamba", "attention"] * 15}, "layer_types has 'mamba'"),
+        ({"layer_types": ...}, "layer_types has 'mamba'"),
+        ({"num_local_experts": 32}, "num_local_experts is 32"),
+        ({"num_local_experts": ...}, "num_local_experts is 8"),
+        ({"position_embedding_type": "alibi"}, "position_embedding_type is 'alibi'"),
+    ):
+        with pytest.raises(UnsupportedError, match=words):
+            GRANITE4.read_config(granite4(**changes))
+
+
+def test_ministral3_has_a_temperature_of_queries_beside_its_rotation() -> None:
+    assert MINISTRAL3.read_config(llama(rope_theta=...)).temperature == (0.1, 16384)
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
+    cfg = MINISTRAL3.read_config(llama(rope_parameters=yarn | {"llama_4_scaling_beta": 0.5}))
+    assert (cfg.temperature, cfg.rope.kind, cfg.rope.factor) == ((0.5, 2048), "yarn", 4.0)
+    assert MINISTRAL3.read_config(llama(rope_parameters=yarn)).temperature is None
 
 
 def test_every_fourth_layer_of_smollm3_does_not_turn_unless_a_list_says_which() -> None:
@@ -314,8 +377,8 @@ def test_senseless_values_are_refused_by_name(changes: dict[str, Any], words: st
     [
         ({"hidden_size": 570}, "hidden_size is 570"),
         ({"head_dim": 41}, "head_dim is 41"),
-        ({"head_dim": 258}, "head_dim is 258"),
-        ({"head_dim": 272}, "head_dim is 272"),
+        ({"head_dim": 514}, "head_dim is 514"),
+        ({"head_dim": 528}, "head_dim is 528"),
         ({"hidden_act": "gelu"}, "'gelu'"),
         ({"quantization_config": {"quant_method": "gptq"}}, "'gptq'"),
         ({"num_local_experts": 8}, "num_local_experts is 8"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Node
@@ -27,12 +28,15 @@ from edgewise_compiler.models.base import (
 )
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.granite import GRANITE
+from edgewise_compiler.models.granite4 import GRANITE4
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.ministral3 import MINISTRAL3
 from edgewise_compiler.models.phi3 import PHI3
 from edgewise_compiler.models.qwen2 import QWEN2, QWEN2_MOE
 from edgewise_compiler.models.qwen3 import QWEN3
 from edgewise_compiler.models.qwen3_moe import QWEN3_MOE
 from edgewise_compiler.models.rope import RopeConfig
+from edgewise_compiler.models.rotation import rotation_table
 from edgewise_compiler.models.smollm3 import SMOLLM3
 from edgewise_compiler.weights.views import Turning, View
 
@@ -59,6 +63,7 @@ CONFIG = ModelConfig(
 )
 CONFIGS = {
     "llama": CONFIG,
+    "gemma": replace(CONFIG, family="gemma", activation="gelu_tanh"),
     "gemma2": replace(
         CONFIG,
         family="gemma2",
@@ -80,9 +85,20 @@ CONFIGS = {
         local_rope=RopeConfig(),
     ),
     "granite": replace(CONFIG, family="granite", embed_factor=12.0, logit_factor=0.125),
+    "granite4": replace(CONFIG, family="granite4", embed_factor=12.0, still=(1,)),
+    "ministral3": replace(CONFIG, family="ministral3", temperature=(0.1, 64)),
     "mistral": replace(CONFIG, family="mistral"),
     "qwen2": replace(CONFIG, family="qwen2", attention_bias=True),
     "olmo2": replace(CONFIG, family="olmo2", norms="after", row_norm=True),
+    "olmo3": replace(
+        CONFIG,
+        family="olmo3",
+        norms="after",
+        row_norm=True,
+        window=64,
+        local=(1,),
+        local_rope=RopeConfig(theta=500000.0),
+    ),
     "phi3": replace(CONFIG, family="phi3", rotated=24),
     "qwen3": replace(CONFIG, family="qwen3", qk_norm=True),
     "smollm3": replace(CONFIG, family="smollm3", still=(1,)),
@@ -241,6 +257,43 @@ def test_the_parts_of_phi3s_tensors_are_called_as_llamas() -> None:
     }
     (table,) = [spec for spec in PHI3.params(CONFIGS["phi3"]) if isinstance(spec, RotationSpec)]
     assert (table.width, table.rotated) == (32, 24)
+
+
+def test_granite4_names_the_parts_of_its_shared_mlp_as_llama_does() -> None:
+    views = GRANITE4.views(replace(CONFIGS["granite4"], layers=1))
+    ours, mlp = "model.layers.0.mlp", "model.layers.0.shared_mlp"
+    assert views == {
+        f"{ours}.gate_proj.weight": View(f"{mlp}.input_linear.weight", 0, 176),
+        f"{ours}.up_proj.weight": View(f"{mlp}.input_linear.weight", 176, None),
+        f"{ours}.down_proj.weight": View(f"{mlp}.output_linear.weight"),
+    }
+
+
+def test_nothing_turns_where_no_layer_has_positions() -> None:
+    specs = GRANITE4.params(replace(CONFIGS["granite4"], still=(0, 1)))
+    assert not [spec for spec in specs if isinstance(spec, RotationSpec)]
+
+
+def test_queries_of_ministral3_have_numbers_of_their_own_beyond_the_original_context() -> None:
+    (spec,) = [s for s in MINISTRAL3.params(CONFIGS["ministral3"]) if isinstance(s, RotationSpec)]
+    assert rotation_table(spec, 64).shape == (64, 2, 16)
+    table = rotation_table(spec, 200)
+    assert table.shape == (200, 4, 16)
+    keys, queries = table[:, :2], table[:, 2:]
+    assert np.array_equal(queries[:64], keys[:64])
+    for first, stretch in ((64, 2), (128, 3)):
+        expected = keys[first : first + 64] * np.float32(1 + 0.1 * np.log(stretch))
+        assert np.array_equal(queries[first : first + 64], expected)
+
+
+def test_sinks_are_read_before_the_output_of_each_layer() -> None:
+    cfg = replace(CONFIG, layers=1, sinks=True)
+    names = [spec.name for spec in LLAMA.params(cfg)]
+    assert names[1:5] == ["layers.0.attn_norm", "layers.0.qkv", "layers.0.sinks", "layers.0.o"]
+    sinks = {spec.name: spec for spec in LLAMA.params(cfg)}["layers.0.sinks"]
+    assert sinks == VectorSpec("layers.0.sinks", "model.layers.0.self_attn.sinks", 4)
+    (node,) = [node for node in forward(LLAMA, cfg) if isinstance(node.op, Attention)]
+    assert node.params == ("layers.0.sinks",)
 
 
 def test_the_factors_of_granite_are_those_of_its_embeddings_and_of_its_last_norm() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pytest
 from tvm.tirx import PrimFunc
@@ -18,7 +17,7 @@ from edgewise_compiler.targets.cpu import lower as cpu
 from edgewise_compiler.targets.gpu import lower as gpu
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.variants import VARIANTS
-from edgewise_runtime.errors import CompileError, UnsupportedError
+from edgewise_runtime.errors import CompileError
 
 HEADS, BOUNDS = Heads(4, 2, 16), Bounds(16, 2, 64)
 SHARED = SharedSizes(hidden=64, vocab=320, columns=320, layers=1, heads=HEADS)
@@ -52,15 +51,11 @@ def graph_of(op: Operation) -> Graph:
 
 @each_target
 @pytest.mark.parametrize("prefill", [False, True])
-@pytest.mark.parametrize("trait", [{"sinks": "layers.0.sinks"}])
-def test_attention_with_a_trait_that_no_kernel_has_is_refused(
-    trait: dict[str, Any], prefill: bool, lower: Lower
-) -> None:
+def test_sinks_that_the_family_does_not_declare_are_refused(prefill: bool, lower: Lower) -> None:
     assert lower(graph_of(PLAIN), prefill)
-    (name,) = trait
-    with pytest.raises(UnsupportedError, match=f"Attention with {name}") as refused:
-        lower(graph_of(Attention(PLAIN.heads, PLAIN.scale, 0, **trait)), prefill)
-    assert refused.value.code == "unsupported.attention"
+    op = replace(PLAIN, sinks="layers.0.snik")
+    with pytest.raises(CompileError, match=r"'layers.0.snik.weight', which the family does not"):
+        lower(graph_of(op), prefill)
 
 
 @each_target

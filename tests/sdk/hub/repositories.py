@@ -6,7 +6,7 @@ import json
 import random
 from typing import Any
 
-from tests.parity.make_checkpoints import CASES
+from tests.parity.cases import CASES
 
 NAME = "tiny/Llama-1M"
 WEIGHTS = "model.safetensors"

@@ -364,7 +364,7 @@ def _attention(
     moved, flops = attention_cost(node.op.heads, low.kv_dtype, decode=decode)
     q, out = low.value(node.inputs[0]), low.value(node.output)
     arguments = (
-        *read(*q, *low.kv_buffers(node.op), low.table(node.op)),
+        *read(*q, *low.kv_buffers(node.op), low.table(node.op), *low.sinks(node.op)),
         *to("write", *scratch, *out),
         *read(low.step_tensor("step")),
     )

@@ -357,12 +357,12 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
     op, variant, spec = node.op, low.variant, low.attention_spec(node.op)
     qkv, out = low.value(node.inputs[0]), low.value(node.output)
     table, step = low.table(op), low.step_tensor("step")
-    kv = low.kv_buffers(op)
+    kv, sinks = low.kv_buffers(op), low.sinks(op)
     moved, flops = attention_cost(op.heads, low.kv_dtype, decode=not many_rows)
     if variant.serial:
         launch = attention_serial(spec)
         arguments = (
-            *read(qkv, *kv, table, low.step_tensor("row_seq")),
+            *read(qkv, *kv, table, low.step_tensor("row_seq"), *sinks),
             *to("write", out),
             *read(step),
         )
@@ -370,7 +370,7 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
         return
     if many_rows:
         launch = attention_prefill(spec, low.limits)
-        arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
+        arguments = (*read(qkv, *kv, table, *sinks), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return
     rope = None if op.rope is None else low.rope_spec(op.rope)
@@ -380,7 +380,8 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
     taken = (*read(qkv), *pages, *read(table))
     if low.near:
         launch = attention_near(spec, low.limits, rope)
-        yield _call(launch, (*taken, *to("write", out), *read(step)), node.label, moved, flops)
+        arguments = (*taken, *read(*sinks), *to("write", out), *read(step))
+        yield _call(launch, arguments, node.label, moved, flops)
         return
     shares = [all_together(spec)] if low.short else in_turn(spec)
     for share in shares[: 1 if low.few else None]:
@@ -392,7 +393,7 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
         arguments = (*taken, *to("write", part), *read(step))
         yield _call(launch, arguments, f"{node.label}.segments", *costs)
         launch = attention_merge(spec, share)
-        arguments = (*read(part, table), *to("write", out), *read(step))
+        arguments = (*read(part, table, *sinks), *to("write", out), *read(step))
         moved = mul(share.live, op.heads.query * op.heads.width * 8)
         yield _call(launch, arguments, node.label, moved, 0)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.attention import AttentionSpec
+from edgewise_compiler.kernels.attention import KNOWN, AttentionSpec, check_attention
 from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
 from edgewise_runtime.errors import CompileError, UnsupportedError
@@ -43,6 +42,7 @@ SHAPES = [
     Heads(7, 1, 128),
     Heads(16, 1, 16),
     Heads(4, 2, 96),
+    Heads(3, 1, 512),
     Heads(2, 1, 256),
 ]
 LONGEST = BOUNDS.pages * 16
@@ -190,11 +190,10 @@ def test_what_attention_is_not_written_for_is_refused(
         kernel(AttentionSpec(1, 1, 16, *shape, kv_dtype, 1.0), "portable")
 
 
-@pytest.mark.parametrize("kernel", [attention_decode, attention_prefill])
-@pytest.mark.parametrize("trait", [{"sinks": True}])
-def test_traits_that_attention_does_not_have_are_refused_by_name(
-    kernel: object, trait: dict[str, Any]
-) -> None:
-    (name, value), *_ = trait.items()
-    with pytest.raises(UnsupportedError, match=f"{name} {value}"):
-        kernel(AttentionSpec(1, 1, 16, 2, 1, 64, "float16", 1.0, **trait), "portable")
+@pytest.mark.parametrize(("trait", "value"), [("window", 8), ("softcap", 5.0), ("sinks", True)])
+def test_a_kernel_without_a_trait_refuses_it_by_name(trait: str, value: float) -> None:
+    spec = replace(AttentionSpec(1, 1, 16, 2, 1, 64, "float16", 1.0), **{trait: value})
+    others = tuple(name for name in KNOWN if name != trait)
+    assert check_attention(spec, KNOWN) == 2
+    with pytest.raises(UnsupportedError, match=f"{trait} {value}"):
+        check_attention(spec, others)

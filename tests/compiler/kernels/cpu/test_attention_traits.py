@@ -1,8 +1,9 @@
-"""Windows and softcaps: the numbers of float64, and decode's bits wherever a chunk was cut."""
+"""Windows, softcaps and sinks: float64's numbers, and decode's bits wherever chunks are cut."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,27 +22,34 @@ from tests.compiler.kernels.paged import Heads
 
 HEADS = Heads(query=4, kv=2, dim=32)
 TOKENS = 150
-TRAITS = [(1, None), (20, None), (64, None), (100, 8.0), (None, 5.0)]
-IDS = ["one token", "within a segment", "a segment", "capped, too", "capped"]
+SINKS = np.array([-2.0, 0.0, 1.5, 30.0], "float32")
+"""Less than most scores, about as large, and more than all of them."""
+TRAITS: dict[str, dict[str, Any]] = {
+    "one token": {"window": 1},
+    "within a segment": {"window": 20},
+    "a segment": {"window": 64},
+    "capped, too": {"window": 100, "softcap": 8.0},
+    "capped": {"softcap": 5.0},
+    "sinks": {"sinks": SINKS},
+    "sinks and a window": {"sinks": SINKS, "window": 20},
+}
 
 
-def traits(window: int | None, softcap: float | None, kv_dtype: str = "float32") -> Story:
-    return replace(story(HEADS, TOKENS, kv_dtype), window=window, softcap=softcap)
+def traits(which: str, kv_dtype: str = "float32") -> Story:
+    return replace(story(HEADS, TOKENS, kv_dtype), **TRAITS[which])
 
 
-@pytest.mark.parametrize(("window", "softcap"), TRAITS, ids=IDS)
-def test_rows_are_those_of_float64(window: int | None, softcap: float | None) -> None:
-    sequence = traits(window, softcap)
+@pytest.mark.parametrize("which", TRAITS)
+def test_rows_are_those_of_float64(which: str) -> None:
+    sequence = traits(which)
     (rows,) = chunks([whole(sequence)], "avx2")
     np.testing.assert_allclose(rows, reference(whole(sequence)), rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
-@pytest.mark.parametrize(("window", "softcap"), TRAITS, ids=IDS)
-def test_decode_and_chunks_give_the_same_bits(
-    window: int | None, softcap: float | None, kv_dtype: str
-) -> None:
-    sequence = traits(window, softcap, kv_dtype)
+@pytest.mark.parametrize("which", TRAITS)
+def test_decode_and_chunks_give_the_same_bits(which: str, kv_dtype: str) -> None:
+    sequence = traits(which, kv_dtype)
     (rows,) = chunks([whole(sequence)], "avx2")
     positions = [0, 15, 16, 19, 20, 36, 63, 64, 65, 83, 84, 127, 128, 149]
     same_bits(decode_rows(sequence, positions, "avx2"), rows[positions])

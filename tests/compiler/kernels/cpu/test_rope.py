@@ -50,21 +50,31 @@ def rope_table(dim: int, context: int = CONTEXT) -> Array:
     return aligned_copy(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("float32"))
 
 
+def apart(rope: Array) -> Array:
+    """A table of which queries have numbers of their own: those of the keys, stretched."""
+    factors = 1 + 0.1 * (np.arange(len(rope)) // 10)
+    stretched = rope * factors[:, None, None].astype("float32")
+    return aligned_copy(np.concatenate([rope, stretched], axis=1))
+
+
 def reference(x: Array, weight: Array | None, rope: Array, positions: Array) -> Array:
     """Heads x [rows, heads, dim] normalized (where there is a weight) and rotated, in float64."""
     x = x.astype("float64")
     if weight is not None:
         x = x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * weight.astype("float64")
-    cos, sin = rope[positions].astype("float64").transpose(1, 0, 2)[:, :, None]
+    cos, sin = rope[positions].astype("float64").transpose(1, 0, 2)[:2, :, None]
     first, second = np.split(x, 2, axis=-1)
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 
 @functools.cache
-def compiled(heads: Heads, kv_dtype: str, norm: bool, isa: str) -> Callable[..., None]:
+def compiled(
+    heads: Heads, kv_dtype: str, norm: bool, isa: str, apart: bool = False
+) -> Callable[..., None]:
     bounds = (BOUNDS.rows, BOUNDS.batch, CONTEXT)
     shape = (heads.query, heads.kv, heads.dim)
-    function = rope_append(RopeSpec(*bounds, *shape, kv_dtype, EPS if norm else None), isa)
+    spec = RopeSpec(*bounds, *shape, kv_dtype, EPS if norm else None, apart=apart)
+    function = rope_append(spec, isa)
     return next(iter(build([function], isa).values()))
 
 
@@ -85,6 +95,8 @@ class Appended:
         norm: bool,
         isa: str,
         qkv: Array | None = None,
+        *,
+        own: bool = False,
     ) -> None:
         rng = np.random.default_rng(7)
         self.heads, self.sequences = heads, sequences
@@ -92,7 +104,7 @@ class Appended:
         self.batch = batch_of(sequences, BOUNDS, self.page_ids)
         self.rows = int(self.batch.step[0])
         self.qkv = aligned_copy(random_rows(heads) if qkv is None else qkv)
-        self.rope = rope_table(heads.dim)
+        self.rope = apart(rope_table(heads.dim)) if own else rope_table(heads.dim)
         rng = np.random.default_rng(5)
         weights = [rng.uniform(0.5, 1.5, heads.dim).astype("float32") for _ in range(2)]
         self.norms = [aligned_copy(weight) for weight in weights] if norm else []
@@ -108,7 +120,7 @@ class Appended:
             step.table,
             *self.norms,
         )
-        compiled(heads, kv_dtype, norm, isa)(*inputs, self.q, *self.kv, step.step)
+        compiled(heads, kv_dtype, norm, isa, own)(*inputs, self.q, *self.kv, step.step)
 
     def expected(self) -> tuple[Array, Array, Array]:
         """Reference q, k, v [rows, heads, dim]."""
@@ -117,10 +129,23 @@ class Appended:
         q, k, v = np.split(x, [heads.query, heads.query + heads.kv], axis=1)
         q_norm, k_norm = self.norms or (None, None)
         q, k = (
-            reference(part, weight, self.rope, positions)
-            for part, weight in ((q, q_norm), (k, k_norm))
+            reference(part, weight, rope, positions)
+            for part, weight, rope in ((q, q_norm, self.rope[:, -2:]), (k, k_norm, self.rope))
         )
         return q, k, v
+
+
+@pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
+def test_queries_may_turn_by_a_table_of_their_own(kv_dtype: str) -> None:
+    heads = Heads(4, 2, 64)
+    done = Appended(RAGGED, heads, kv_dtype, False, "avx2", own=True)
+    plain = Appended(RAGGED, heads, kv_dtype, False, "avx2")
+    q, _, _ = done.expected()
+    found = done.q[: done.rows].reshape(q.shape)
+    np.testing.assert_allclose(found, q, rtol=TOLERANCE, atol=2 * TOLERANCE)
+    assert not np.array_equal(done.q, plain.q, equal_nan=True)
+    for one, other in zip(done.kv, plain.kv, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def check(done: Appended) -> None:

@@ -32,8 +32,10 @@ from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
     Part,
+    Story,
     reference,
     same_bits,
+    sinks_of,
     spoils,
     story,
     whole,
@@ -78,6 +80,8 @@ SHAPES = [
     (Heads(16, 1, 16), "float16"),
     (Heads(4, 2, 96), "float32"),
     (Heads(9, 1, 256), "float32"),
+    (Heads(3, 1, 512), "float32"),
+    pytest.param(Heads(3, 1, 512), "int8", marks=pytest.mark.full),
     pytest.param(Heads(7, 1, 128), "float16", marks=pytest.mark.full),
     pytest.param(Heads(16, 1, 16), "int8", marks=pytest.mark.full),
     pytest.param(Heads(9, 1, 256), "int8", marks=pytest.mark.full),
@@ -95,7 +99,7 @@ def spec_of(part: Part, bounds: Bounds = BOUNDS) -> AttentionSpec:
     heads, kv_dtype = part.story.heads, part.story.kv_dtype
     steps = (bounds.rows, bounds.batch, bounds.pages * PAGE_TOKENS)
     shape = (heads.query, heads.kv, heads.dim)
-    traits = part.story.window, part.story.softcap
+    traits = part.story.window, part.story.softcap, part.story.sinks is not None
     return AttentionSpec(*steps, *shape, kv_dtype, float(heads.dim**-0.5), *traits)
 
 
@@ -156,7 +160,8 @@ def decode(
         launch = attention_decode(spec, LIMITS, share)
         *_, segments, _ = run(launch, [*inputs, segments, step], **symbols)
         launch = attention_merge(spec, share)
-        _, _, out, _ = run(launch, [segments, inputs[-1], out, step], **symbols)
+        sinks = sinks_of(parts[0].story)
+        *_, out, _ = run(launch, [segments, inputs[-1], *sinks, out, step], **symbols)
     return split_rows(out, parts)
 
 
@@ -165,7 +170,7 @@ def near(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) -> li
     inputs, step, out = buffers_of(parts, seed, NEAR, live)
     launch = attention_near(spec_of(parts[0]), LIMITS)
     symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": NEAR}
-    *_, out, _ = run(launch, [*inputs, out, step], **symbols)
+    *_, out, _ = run(launch, [*inputs, *sinks_of(parts[0].story), out, step], **symbols)
     return split_rows(out, parts)
 
 
@@ -174,7 +179,8 @@ def prefill(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) ->
     inputs, step, out = buffers_of(parts, seed, CONTEXT, live)
     launch = attention_prefill(spec_of(parts[0]), LIMITS)
     rows = sum(part.rows for part in parts)
-    *_, out, _ = run(launch, [*inputs, out, step], n=rows, b=len(parts), r=1, t=CONTEXT)
+    buffers = [*inputs, *sinks_of(parts[0].story), out, step]
+    *_, out, _ = run(launch, buffers, n=rows, b=len(parts), r=1, t=CONTEXT)
     return split_rows(out, parts)
 
 
@@ -221,6 +227,30 @@ def test_pages_behind_a_window_may_hold_anything(kv_dtype: str) -> None:
     same_bits(decode([hidden])[0], decode([row])[0])
     chunk, hidden = Part(told, 140, 10), Part(behind, 140, 10)
     same_bits(prefill([hidden])[0], prefill([chunk])[0])
+
+
+def with_sinks(tokens: int, kv_dtype: str, window: int | None = None) -> Story:
+    """A story whose heads have sinks from far below its scores to far above them."""
+    sinks = np.linspace(-4, 24, GROUPED.query, dtype="float32")
+    return replace(story(GROUPED, tokens, kv_dtype), sinks=sinks, window=window)
+
+
+@pytest.mark.parametrize(("kv_dtype", "window"), [("float32", None), ("int8", 20)])
+def test_sinks_take_part_once_whatever_the_number_of_segments(
+    kv_dtype: str, window: int | None
+) -> None:
+    sequence = with_sinks(CONTEXT, kv_dtype, window)
+    parts = [Part(sequence, h, 1) for h in (0, 15, 64, NEAR - 1, NEAR, CONTEXT - 1)]
+    for batch in (parts[:4], parts[4:]):
+        agrees(batch, decode(batch))
+    agrees(parts[:4], near(parts[:4]))
+    for one, other in zip(near(parts[:4]), decode(parts[:4]), strict=True):
+        same_bits(one, other)
+    chunk = Part(sequence, 50, 100)
+    (rows,) = prefill([chunk])
+    agrees([chunk], [rows])
+    (later,) = prefill([Part(sequence, 77, 73)])
+    same_bits(later, rows[27:])
 
 
 @pytest.mark.parametrize("live", [1, 2, 3, 4])

@@ -13,6 +13,7 @@ from tests.compiler.kernels.attention_cases import (
     Part,
     reference,
     same_bits,
+    sinks_of,
     spoils,
     story,
     whole,
@@ -27,6 +28,7 @@ from tests.compiler.kernels.gpu.test_attention import (
     buffers_of,
     spec_of,
     split_rows,
+    with_sinks,
 )
 from tests.compiler.kernels.paged import Array, Heads
 from tests.gpu import run
@@ -43,6 +45,7 @@ SHAPES = [
     (Heads(3, 1, 80), "float16x2"),
     (Heads(7, 1, 128), "float32"),
     (Heads(9, 1, 256), "float32"),
+    (Heads(3, 1, 512), "float16x2"),
 ]
 
 
@@ -53,7 +56,8 @@ def attend(parts: Sequence[Part], *, seed: int = 0) -> list[Array]:
     owners = np.repeat(np.arange(len(parts), dtype=np.int32), [part.rows for part in parts])
     row_seq[: len(owners)] = owners
     kernel = attention_serial(spec_of(parts[0]))
-    *_, out, _ = run(kernel, [*inputs, row_seq, out, step], n=len(owners))
+    buffers = [*inputs, row_seq, *sinks_of(parts[0].story), out, step]
+    *_, out, _ = run(kernel, buffers, n=len(owners))
     return split_rows(out, parts)
 
 
@@ -84,6 +88,15 @@ def test_a_row_has_the_same_bits_in_a_chunk_alone_and_in_any_company(kv_dtype: s
 def test_what_is_not_finite_spoils_every_row_that_sees_it(what: str, kv_dtype: str) -> None:
     part = Part(with_nan(story(GROUPED, 70, kv_dtype), what, 40), 30, 40)
     spoils(part, what, attend([part])[0], 40)
+
+
+@pytest.mark.parametrize(("kv_dtype", "window"), [("float32", None), ("int8", 20)])
+def test_sinks_take_part_once_in_chunks_and_alone(kv_dtype: str, window: int | None) -> None:
+    sequence = with_sinks(150, kv_dtype, window)
+    (rows,) = attend([whole(sequence)])
+    np.testing.assert_allclose(rows, reference(whole(sequence)), rtol=0, atol=TOLERANCE)
+    for history in (0, 15, 16, 64, 149):
+        same_bits(attend([Part(sequence, history, 1)])[0][0], rows[history])
 
 
 def test_stopped_sequences_are_left_alone() -> None:

@@ -20,7 +20,7 @@ from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests import gpu
 from tests.compiler.kernels.attention_cases import BOUNDS, same_bits
-from tests.compiler.kernels.cpu.test_rope import EPS, rope_table
+from tests.compiler.kernels.cpu.test_rope import EPS, apart, rope_table
 from tests.compiler.kernels.paged import (
     Array,
     Heads,
@@ -39,6 +39,7 @@ NEAR = [Rows(0, 1), Rows(15, 1), Rows(130, 1, stop=1), Rows(127, 1)]
 FAR = [Rows(63, 1), Rows(16, 1), Rows(130, 1), Rows(CONTEXT - 1, 1)]
 SHAPES = [
     *(Heads(8, 2, 64), Heads(3, 1, 80), Heads(2, 2, 32), Heads(16, 1, 16), Heads(9, 1, 256)),
+    Heads(3, 1, 512),
     Heads(40, 2, 48),  # more queries of a key than threads have at once
 ]
 KV_DTYPES = ["float32", "float16", "float16x2", "int8"]
@@ -47,7 +48,9 @@ KV_DTYPES = ["float32", "float16", "float16x2", "int8"]
 class Step:
     """One decode step of sequences with a history: its buffers, before any kernel has run."""
 
-    def __init__(self, heads: Heads, kv_dtype: str, norm: bool, sequences: list[Rows]) -> None:
+    def __init__(
+        self, heads: Heads, kv_dtype: str, norm: bool, sequences: list[Rows], own: bool = False
+    ) -> None:
         rng = np.random.default_rng(3)
         page_ids, pool = shuffled_pages(sequences, rng)
         self.batch = batch_of(sequences, BOUNDS, page_ids)
@@ -62,10 +65,11 @@ class Step:
         self.qkv = rng.normal(size=shape).astype("float32")
         self.qkv[len(sequences) :] = np.nan
         self.rope = rope_table(heads.dim, CONTEXT)
+        self.rope = apart(self.rope) if own else self.rope
         norms = rng.uniform(0.5, 1.5, (2, heads.dim)).astype("float32")
         self.norms = [norms] if norm else []
         sizes = (BOUNDS.rows, BOUNDS.batch, CONTEXT, heads.query, heads.kv, heads.dim, kv_dtype)
-        self.rotation = RopeSpec(*sizes, EPS if norm else None)
+        self.rotation = RopeSpec(*sizes, EPS if norm else None, apart=own)
         self.spec = AttentionSpec(*sizes, float(heads.dim**-0.5))
         self.symbols = {"n": len(sequences), "b": len(sequences), "t": CONTEXT}
 
@@ -109,6 +113,15 @@ def test_one_launch_gives_the_bits_of_two(
 ) -> None:
     step = Step(heads, kv_dtype, norm, NEAR if near else FAR)
     (apart, pages), (together, written) = step.apart(near), step.together(near)
+    same_bits(together, apart)
+    for a, b in zip(written, pages, strict=True):
+        same_bits(a, b)
+
+
+@pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
+def test_queries_with_a_table_of_their_own_have_the_bits_of_two_launches(kv_dtype: str) -> None:
+    step = Step(Heads(8, 2, 64), kv_dtype, False, NEAR, own=True)
+    (apart, pages), (together, written) = step.apart(True), step.together(True)
     same_bits(together, apart)
     for a, b in zip(written, pages, strict=True):
         same_bits(a, b)

@@ -21,6 +21,7 @@ from tests.compiler.kernels.cpu.test_rope import (
     RAGGED,
     SHAPES,
     Appended,
+    apart,
     check,
     random_rows,
     rope_table,
@@ -40,15 +41,18 @@ from tests.compiler.kernels.paged import (
 pytestmark = pytest.mark.sampled(one_in=16)
 
 # Heads of 48 and 80 leave threads without a vector; 44 heads take several workgroups a row.
-GPU_SHAPES = [*SHAPES, Heads(2, 1, 256), Heads(40, 2, 16), Heads(5, 1, 48)]
+GPU_SHAPES = [*SHAPES, Heads(2, 1, 256), Heads(2, 1, 512), Heads(40, 2, 16), Heads(5, 1, 48)]
 
 
-def kernel(heads: Heads, kv_dtype: str, *, norm: bool, subgroups: bool = False) -> Launch:
+def kernel(
+    heads: Heads, kv_dtype: str, *, norm: bool, subgroups: bool = False, own: bool = False
+) -> Launch:
     spec = RopeSpec(
         *(BOUNDS.rows, BOUNDS.batch, CONTEXT),
         *(heads.query, heads.kv, heads.dim),
         kv_dtype,
         EPS if norm else None,
+        apart=own,
     )
     return rope_append(spec, subgroups=subgroups)
 
@@ -67,6 +71,7 @@ class GpuAppended(Appended):
         width: int | None = None,
         qkv: Array | None = None,
         live: int | None = None,
+        own: bool = False,
     ) -> None:
         self.heads, self.sequences = heads, sequences
         self.page_ids, pool = shuffled_pages(sequences, np.random.default_rng(7))
@@ -74,7 +79,7 @@ class GpuAppended(Appended):
         self.rows = int(self.batch.step[0])
         self.qkv = random_rows(heads) if qkv is None else qkv.copy()
         self.qkv[self.rows :] = np.nan
-        self.rope = rope_table(heads.dim)
+        self.rope = apart(rope_table(heads.dim)) if own else rope_table(heads.dim)
         weights = np.random.default_rng(5).uniform(0.5, 1.5, (2, heads.dim)).astype("float32")
         self.norms = list(weights) if norm else []
         self.batch.step[0] = self.rows if live is None else live
@@ -82,7 +87,7 @@ class GpuAppended(Appended):
         inputs = [self.qkv, self.rope, *positions, self.batch.row_seq, self.batch.table]
         run = gpu.run if width is None else partial(emulated.run, width=width)
         after = run(
-            kernel(heads, kv_dtype, norm=norm, subgroups=subgroups),
+            kernel(heads, kv_dtype, norm=norm, subgroups=subgroups, own=own),
             [
                 *inputs,
                 *([weights] if norm else []),
@@ -103,6 +108,10 @@ def test_rotates_queries_and_appends_keys_and_values(
     heads: Heads, norm: bool, subgroups: bool
 ) -> None:
     check(GpuAppended(RAGGED, heads, "float32", norm=norm, subgroups=subgroups))
+
+
+def test_queries_may_turn_by_a_table_of_their_own() -> None:
+    check(GpuAppended(RAGGED, Heads(4, 2, 64), "float32", norm=False, own=True))
 
 
 @pytest.mark.parametrize("width", emulated.WIDTHS)

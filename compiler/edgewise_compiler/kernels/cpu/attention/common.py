@@ -5,8 +5,9 @@ A query row sees its keys in segments of 64 positions of the sequence. Within a 
     score[j] = (fma over d of q[d]*K[d,j], in order, from 0) * scale,    scale = sm_scale*log2(e)
     m = max score[j],  p[j] = exp2(score[j] - m),  l = sum p[j],  o[d] = fma over j of p[j]*V[j,d]
 
-and the segments are merged in order, starting from M = -inf, L = 0, O = 0 (the online softmax of
-M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018):
+and the segments are merged in order, starting from M = -inf, L = 0, O = 0, with sinks from
+M = sink*log2(e), L = 1 (the online softmax of M. Milakov, N. Gimelshein, "Online normalizer
+calculation for softmax", 2018):
 
     M' = max(M, m),  a = exp2(M - M'),  c = exp2(m - M'),  L = fma(L, a, l*c),  O = fma(O, a, o*c)
 
@@ -44,7 +45,7 @@ from edgewise_compiler.kernels.cpu.vector import (
     splat,
     store,
 )
-from edgewise_compiler.kernels.numbers import SEGMENT_PAGES
+from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT_PAGES
 from edgewise_runtime.format.abi import PAGE_TOKENS
 
 
@@ -182,6 +183,12 @@ def softmax(
         store(scores, weight, row, i * PAGE_TOKENS)
         store(total, load(total, 0) + p, 0)
     return [m, let(lane_sum(load(total, 0)))]
+
+
+def begin(state: Buffer, head: Expr, sinks: Sequence[Buffer]) -> None:
+    """M and L of a query head before its first segment, to ``state[0]`` and ``state[1]``."""
+    store(state, sinks[0][head] * splat(LOG2E, 1) if sinks else splat(-math.inf, 1), 0)
+    store(state, splat(1.0 if sinks else 0.0, 1), 1)
 
 
 def merge_weights(M: Expr, L: Expr, m: Expr, l: Expr, isa: str) -> list[Expr]:

@@ -7,7 +7,6 @@ plan calls this kernel for them, and :mod:`prefill` for the others.
 from __future__ import annotations
 
 import functools
-import math
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -21,10 +20,12 @@ from edgewise_compiler.kernels.attention import (
     log2_cap,
     score_scale,
     segments_of,
+    sinks_arg,
     trait_names,
 )
 from edgewise_compiler.kernels.cpu.attention.common import (
     accumulate,
+    begin,
     clear,
     for_blocks,
     merge_weights,
@@ -94,9 +95,9 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
     holds the row's own token already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
-    [B, 8+MP]; part float32 [`part_elements`], scratch; out float32 [N, HQ*D], written; step int32
-    [8], whose field 1 is the number of sequences. Rows of a stopped sequence are left alone, and
-    so are those of a sequence that has several.
+    [B, 8+MP]; with sinks those, float32 [HQ]; part float32 [`part_elements`], scratch; out float32
+    [N, HQ*D], written; step int32 [8], whose field 1 is the number of sequences. Rows of a stopped
+    sequence are left alone, and so are those of a sequence that has several.
 
     A segment of one KV head is one item of parallel work, so a single long sequence keeps all
     threads busy; the query heads that share the KV head share what is loaded. The results of the
@@ -110,25 +111,28 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
-        UnsupportedError: sinks.
+        UnsupportedError: a trait that it does not have.
     """
     GQ = check_attention(spec, KNOWN)
     N, B, MP, kv_dtype = spec.rows, spec.batch, spec.pages, spec.kv_dtype
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     tile, scale = tile_for(isa), score_scale(spec)
     slots, width = _slots(spec), _width(spec)
+    coded = kv_arguments(HK, D, kv_dtype)[1:]
     line_elements = {"int8": 64, "float16": 32, "float32": 16}[kv_dtype]  # of a cache line
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),
         table_arg(spec),
+        *sinks_arg(spec),
         Arg("part", "float32", (part_elements(spec),)),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
     ]
 
     def body(q: Buffer, kv: Buffer, *rest: Buffer) -> None:
-        *kv_scale, table, part, out, step = rest
+        kv_scale, rest = rest[: len(coded)], rest[len(coded) :]
+        table, *sinks, part, out, step = rest
 
         def segments(s: Expr) -> Expr:
             alone = (table[s, STOP] == 0) & (table[s, Q_LEN] == 1)
@@ -245,8 +249,7 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
             before, after = let(partial(slots + turn, head)), let(partial(slots + 1 - turn, head))
             with T.If(segment == first_of(s)):
                 with T.Then():
-                    store(state, splat(-math.inf, 1), 0)
-                    store(state, splat(0.0, 1), 1)
+                    begin(state, head, sinks)
                     with T.serial(0, D // LANES) as i:
                         store(O, splat(0.0), i * LANES)
                 with T.Else():

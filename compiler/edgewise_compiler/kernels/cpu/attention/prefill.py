@@ -21,6 +21,7 @@ from edgewise_compiler.kernels.attention import (
     first_seen,
     log2_cap,
     score_scale,
+    sinks_arg,
     trait_names,
 )
 from edgewise_compiler.kernels.cpu.attention.common import (
@@ -50,7 +51,7 @@ from edgewise_compiler.kernels.function import (
     symbol,
     table_arg,
 )
-from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import (
     KV_LEN,
     PAGE_TOKENS,
@@ -72,9 +73,9 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
     holds the rows' own tokens already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
-    [B, 8+MP]; out float32 [N, HQ*D], written; step int32 [8], whose field 1 is the number of
-    sequences. Rows of a stopped sequence are left alone, and so is a sequence's only row: that is
-    for :func:`attention_decode`, which gives what this would.
+    [B, 8+MP]; with sinks those, float32 [HQ]; out float32 [N, HQ*D], written; step int32 [8], whose
+    field 1 is the number of sequences. Rows of a stopped sequence are left alone, and so is a
+    sequence's only row: that is for :func:`attention_decode`, which gives what this would.
 
     An item of parallel work is 16 positions of a sequence for one KV head with all the query heads
     that share it. Keys and values of a segment are widened once for an item, into a panel as wide
@@ -85,7 +86,7 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
-        UnsupportedError: sinks.
+        UnsupportedError: a trait that it does not have.
     """
     GQ = check_attention(spec, KNOWN)
     N, B, MP, kv_dtype = spec.rows, spec.batch, spec.pages, spec.kv_dtype
@@ -95,16 +96,19 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
     pairs = _ROWS * GQ  # (row, query head): pair row*GQ + g
     pages_wide = pages_at_once(tile, tile.rows)
     chunks_wide = tile.columns(tile.rows, D // LANES)
+    coded = kv_arguments(HK, D, kv_dtype)[1:]
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),
         table_arg(spec),
+        *sinks_arg(spec),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
     ]
 
     def body(q: Buffer, kv: Buffer, *rest: Buffer) -> None:
-        *kv_scale, table, out, step = rest
+        kv_scale, rest = rest[: len(coded)], rest[len(coded) :]
+        table, *sinks, out, step = rest
 
         def first_tile(s: Expr) -> Expr:
             return T.floordiv(table[s, KV_LEN], _ROWS)
@@ -161,9 +165,15 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
                 with T.serial(0, D // LANES) as i:
                     store(queries, load(q, source, head * D + i * LANES), pair, i * LANES)
                     store(O, splat(0.0), pair, i * LANES)
-            with T.serial(0, pairs // LANES) as i:
-                store(M, splat(-math.inf), i * LANES)
-                store(L, splat(0.0), i * LANES)
+            if sinks:
+                with T.serial(0, pairs) as pair:
+                    sink = sinks[0][h * GQ + T.floormod(pair, GQ)]
+                    store(M, sink * splat(LOG2E, 1), pair)
+                    store(L, splat(1.0, 1), pair)
+            else:
+                with T.serial(0, pairs // LANES) as i:
+                    store(M, splat(-math.inf), i * LANES)
+                    store(L, splat(0.0), i * LANES)
 
             first_segment = 0
             if window is not None:

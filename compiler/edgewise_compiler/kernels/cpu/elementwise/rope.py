@@ -85,14 +85,15 @@ def _stored(value: Expr, kv_dtype: str, isa: str) -> Expr:
     return narrow(T.Select(fits, value, nan), isa)
 
 
-def _rotate(x: Buffer, rope: Buffer, position: Expr, D: int, isa: str) -> None:
-    """Rotates (x[d], x[d+D/2]) by the angle of ``position`` and d, in place."""
+def _rotate(x: Buffer, rope: Buffer, position: Expr, row: int, D: int, isa: str) -> None:
+    """Rotates (x[d], x[d+D/2]) by the angle of ``position`` and d, in place; cosines are in ``row``
+    of the position, sines in the next one."""
     half = D // 2
     lanes = LANES if half % LANES == 0 else LANES // 2
     with T.serial(0, half // lanes) as i:
         d = i * lanes
-        cos = let(load(rope, position, 0, d, lanes=lanes))
-        sin = let(load(rope, position, 1, d, lanes=lanes))
+        cos = let(load(rope, position, row, d, lanes=lanes))
+        sin = let(load(rope, position, row + 1, d, lanes=lanes))
         first = let(load(x, d, lanes=lanes))
         second = let(load(x, half + d, lanes=lanes))
         store(x, fma(first, cos, second * (sin * splat(-1.0, lanes)), isa), d)
@@ -104,12 +105,12 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
     """Rotates queries and keys (the halves of a head form the pairs) and appends keys and values.
 
     Arguments of the PrimFunc: qkv float32 [N, (HQ+2*HK)*D]; rope float32 [C, 2, D/2], the cosines
-    then the sines of a position, if anything turns; positions int32 [N, 1]; row_seq int32 [N];
-    table int32 [B, 8+MP]; with norms q_norm, k_norm float32 [D], the weights of an RMSNorm of every
-    head before the rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype``
-    [pages, 2, HK, 16*D], written; of int8 pages kv_scale uint32 [pages, HK, 16], written; step
-    int32 [8], whose field 0 is the number of rows. Rows of a stopped sequence leave the pages
-    alone.
+    then the sines of a position, if anything turns (with ``apart`` [C, 4, D/2], those of queries
+    behind them); positions int32 [N, 1]; row_seq int32 [N]; table int32 [B, 8+MP]; with norms
+    q_norm, k_norm float32 [D], the weights of an RMSNorm of every head before the rotation (Qwen3);
+    q float32 [N, HQ*D], written; kv ``kv_dtype`` [pages, 2, HK, 16*D], written; of int8 pages
+    kv_scale uint32 [pages, HK, 16], written; step int32 [8], whose field 0 is the number of rows.
+    Rows of a stopped sequence leave the pages alone.
 
     The scale of an int8 key or value is max|x|/127 over the head, rounded to float16 before codes
     are computed with it; attention/pages.py says where both lie.
@@ -128,7 +129,7 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
     norms = [] if eps is None else [Arg(name, "float32", (D,)) for name in ("q_norm", "k_norm")]
     arguments = [
         Arg("qkv", "float32", (N, (HQ + 2 * HK) * D)),
-        *([Arg("rope", "float32", (C, 2, D // 2))] if spec.turns else []),
+        *([Arg("rope", "float32", (C, spec.rope_rows, D // 2))] if spec.turns else []),
         positions_arg(spec),
         row_seq_arg(spec),
         table_arg(spec),
@@ -145,19 +146,21 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
         q_norm, k_norm = rest[:2] if norms else (None, None)
         q, kv, *kv_scale, step = rest[len(norms) :]
 
-        def head(x: Buffer, row: Expr, first: Expr, position: Expr, norm: Buffer | None) -> None:
+        def head(
+            x: Buffer, row: Expr, first: Expr, position: Expr, norm: Buffer | None, turn: int = 0
+        ) -> None:
             with T.serial(0, D // LANES) as i:
                 store(x, load(qkv, row, first + i * LANES), i * LANES)
             if norm is not None and eps is not None:
                 _normalize(x, norm, D, eps, isa)
             if rope is not None:
-                _rotate(x, rope, position, D, isa)
+                _rotate(x, rope, position, turn, D, isa)
 
         def one_row(row: Expr) -> None:
             x = T.sblock_alloc_buffer((D,), "float32")
             position = let(positions[row, 0])
             with T.serial(0, HQ) as h:
-                head(x, row, h * D, position, q_norm)
+                head(x, row, h * D, position, q_norm, 2 if spec.apart else 0)
                 with T.serial(0, D // LANES) as i:
                     store(q, load(x, i * LANES), row, h * D + i * LANES)
             sequence = let(row_seq[row])
@@ -213,6 +216,5 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
         for_rows(live_rows(step, ROWS, N), N, one_row)
 
     normed = () if eps is None else (f"norm{eps}",)
-    still = [] if spec.turns else ["still"]
-    name = symbol("rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *normed, *still)
+    name = symbol("rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *normed, *spec.rope_names)
     return kernel(name, arguments, body)

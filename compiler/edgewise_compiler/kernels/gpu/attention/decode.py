@@ -9,6 +9,8 @@ and :func:`attention_merge` joins the segments:
 
     M = max m,  w = exp2(m - M) or 1 where m = M,  out = sum w*o / sum w*l
 
+where a sink is one more m = sink*log2(e), l = 1, o = 0 before the others.
+
 A workgroup of :func:`attention_near` takes all segments of a short sequence after each other and
 joins them itself: one launch, the same bits. Every sum has an order that follows from the head
 dimension and the number of keys alone.
@@ -17,6 +19,7 @@ dimension and the number of keys alone.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 
 from tvm.ir import Expr
@@ -32,6 +35,7 @@ from edgewise_compiler.kernels.attention import (
     log2_cap,
     score_scale,
     segments_of,
+    sinks_arg,
     spread,
     trait_names,
 )
@@ -78,7 +82,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP
 
 _MOST_THREADS = 128
@@ -92,7 +96,9 @@ side by side is estimated to be less than another launch does (docs/decisions/00
 def _heads_at_once(group: int, D: int, kept: int, space: int) -> tuple[int, int]:
     """Threads of a workgroup, and how many of ``group`` query heads fit ``space`` bytes shared, of
     each of which the results of so many segments are ``kept``."""
-    for threads in (_MOST_THREADS, _MOST_THREADS // 2):
+    # Each vector of a head needs a thread.
+    least = _MOST_THREADS // 2 if D // 4 <= _MOST_THREADS // 2 else _MOST_THREADS
+    for threads in dict.fromkeys((_MOST_THREADS, least)):
         # Partial scores, q, p, and the maximum and sum of each vector of scores.
         bytes_per_head = threads * 16 + D * 4 + SEGMENT * 4 + 2 * SEGMENT_QUADS * 4
         bytes_per_head += kept * (D + 2) * 4
@@ -131,7 +137,8 @@ def attention_decode(
         CompileError: heads or dtypes that attention is not written for.
         UnsupportedError: a trait that it does not have.
     """
-    return _segments(spec, limits, share or whole(spec), rope)
+    # Sinks join with the segments.
+    return _segments(replace(spec, sinks=False), limits, share or whole(spec), rope)
 
 
 def attention_near(spec: AttentionSpec, limits: Limits, rope: RopeSpec | None = None) -> Launch:
@@ -171,6 +178,7 @@ def _segments(
         *(projected if rope is None else newest_arguments(rope)),
         *kv_vectors(spec),
         table_arg(spec, pool_pages(spec)),
+        *sinks_arg(spec),
         Arg("out", "float32x4", (N, HQ, vectors)) if share is None else part_arg(spec, share),
         STEP,
     ]
@@ -356,7 +364,8 @@ def _segments(
                 def output_of(i: Expr) -> Expr:
                     return outputs[(g * kept + i) * vectors + c]
 
-                of = Slice(segments, parts, stats_of, output_of, first)
+                sink = bind(named["sinks"][head + g] * number(LOG2E)) if spec.sinks else None
+                of = Slice(segments, parts, stats_of, output_of, first, sink)
                 of.largest(state)
                 of.add(0, state, part)
                 store(joined, part[0], 0)
@@ -417,7 +426,7 @@ def _segments(
             f"attention_{'near' if near else 'decode'}",
             *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale, *trait_names(spec)),
             *(() if share is None else share.parts),
-            *(() if rope is None else ("rope" if rope.turns else "still",)),
+            *(() if rope is None else rope.rope_names or ("rope",)),
             *(() if rope is None or rope.norm_eps is None else (f"norm{rope.norm_eps}",)),
         ),
         arguments,

@@ -17,6 +17,7 @@ from edgewise_compiler.kernels.attention import (
     check_attention,
     first_seen,
     segments_of,
+    sinks_arg,
     trait_names,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, symbol, table_arg
@@ -34,7 +35,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT
 from edgewise_runtime.format.abi import KV_LEN, SEQUENCES, STOP
 
 _THREADS = 128
@@ -66,6 +67,8 @@ class Slice:
         stats: m and l of a segment.
         outputs: four elements of o of a segment.
         first: the number of the first of them; None for 0.
+        sink: the exponent of two of the head's sink, which is joined before the first segment of
+            the first slice; None without one.
     """
 
     segments: Expr
@@ -73,34 +76,42 @@ class Slice:
     stats: Callable[[Expr], tuple[Expr, Expr]]
     outputs: Callable[[Expr], Expr]
     first: Expr | None = None
+    sink: Expr | None = None
 
     def _nth(self, i: Expr) -> Expr:
         return i if self.first is None else bind(self.first + i)
 
     def largest(self, into: Buffer) -> None:
         """M, of all slices, to ``into[0]``."""
-        store(into, LOWEST, 0)
+        store(into, LOWEST if self.sink is None else self.sink, 0)
         with T.serial(0, self.segments) as i:
             store(into, T.max(into[0], self.stats(self._nth(i))[0]), 0)
 
     def add(self, z: Expr | int, state: Buffer, acc: Buffer) -> None:
         """The sums of slice ``z``, to ``state[1]`` and ``acc[0]``, with M in ``state[0]``."""
         store(state, 0.0, 1)
+        if self.sink is not None:
+            weight = bind(_weight(self.sink, state[0]))
+            store(state, T.Select(T.int32(z) == 0, weight, number(0.0)), 1)
         store(acc, 0.0, 0)
         with T.serial(0, T.floordiv(self.segments - z + (self.slices - 1), self.slices)) as i:
             segment = self._nth(bind(z + i * self.slices))
             largest, total = self.stats(segment)
-            # 2**0 need not be exactly 1, and the likeliest segment may be the only one.
-            weight = exp2(largest - state[0])
-            weight = bind(T.Select(largest == state[0], number(1.0), weight))
+            weight = bind(_weight(largest, state[0]))
             store(state, fma(weight, total, state[1]), 1)
             store(acc, fma(splat(weight), self.outputs(segment), acc[0]), 0)
+
+
+def _weight(exponent: Expr, largest: Expr) -> Expr:
+    """2**0 need not be exactly 1, and the likeliest segment may be the only one."""
+    return T.Select(exponent == largest, number(1.0), exp2(exponent - largest))
 
 
 def attention_merge(spec: AttentionSpec, share: Share | None = None) -> Launch:
     """Joins what :func:`attention_decode` left in ``part``, of which it takes the arguments.
 
-    Arguments: part float32 [G, HQ, ceil(R/64), D+4]; table int32 [B, 8+MP]; out float32 [N, HQ*D],
+    Arguments: part float32 [G, HQ, ceil(R/64), D+4]; table int32 [B, 8+MP]; with sinks those,
+    float32 [HQ]; out float32 [N, HQ*D],
     written for sequences that have not stopped; step int32 [8], whose field 1 is the number of
     sequences. Grid: query heads in x, sequences in y.
 
@@ -122,11 +133,13 @@ def _merge(spec: AttentionSpec, share: Share) -> Launch:
     arguments = [
         part_arg(spec, share),
         table_arg(spec),
+        *sinks_arg(spec),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]
 
-    def body(thread: Thread, part: Buffer, table: Buffer, out: Buffer, step: Buffer) -> None:
+    def body(thread: Thread, part: Buffer, table: Buffer, *rest: Buffer) -> None:
+        *sinks, out, step = rest
         head, place = thread.x, thread.y
         s = bind(place + share.first) if share.first else place
         outputs = shared((slices * vectors,), "float32x4")
@@ -146,6 +159,7 @@ def _merge(spec: AttentionSpec, share: Share) -> Launch:
                 lambda i: _pair(part[place, head, i, vectors]),
                 lambda i: part[place, head, i, c],
                 first,
+                bind(sinks[0][head] * number(LOG2E)) if sinks else None,
             )
             of.largest(state)
             with when(z < slices):

@@ -37,7 +37,7 @@ def newest_arguments(spec: RopeSpec) -> tuple[Arg, ...]:
     half = _half(spec)
     return (
         Arg("qkv", "float32x4", (spec.rows, spec.heads + 2 * spec.kv_heads, 2, half)),
-        *((Arg("rope", "float32x4", (spec.context, 2, half)),) if spec.turns else ()),
+        *((Arg("rope", "float32x4", (spec.context, spec.rope_rows, half)),) if spec.turns else ()),
         *((Arg("qk_norm", "float32x4", (2, 2, half)),) if spec.norm_eps is not None else ()),
     )
 
@@ -145,7 +145,8 @@ class Newest:
             pair = [bind(x * inverse * weights[which, j, i]) for j, x in enumerate(pair)]
         if not self.spec.turns:
             return pair
-        cos, sin = (bind(named["rope"][self.position, j, i]) for j in range(2))
+        row = 2 if self.spec.apart and which == 0 else 0
+        cos, sin = (bind(named["rope"][self.position, row + j, i]) for j in range(2))
         first, second = pair
         return rotated(first, second, cos, sin)
 

@@ -7,6 +7,8 @@ softmax", 2018). Keys, then weights and values go through shared memory:
     s[j] = q.k[j] * scale,  M' = max(M, max s[j]),  a = exp2(M - M'),  p[j] = exp2(s[j] - M')
     L = L*a + sum p[j],  O = O*a + sum p[j]*v[j],  and O / L in the end
 
+from M = sink*log2(e), L = 1 where there are sinks.
+
 A row's operations follow from its position alone: it skips segments that it does not see and adds
 nothing for keys after itself, so it does not matter which rows share its tile.
 """
@@ -26,6 +28,7 @@ from edgewise_compiler.kernels.attention import (
     first_seen,
     log2_cap,
     score_scale,
+    sinks_arg,
     trait_names,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol, table_arg
@@ -68,7 +71,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT
 from edgewise_runtime.format.abi import (
     KV_LEN,
     PAGE_TOKENS,
@@ -89,7 +92,8 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
     [pages, 2, HK, 16*D], which holds the rows' own tokens already; of int8 pages kv_scale uint32
-    [pages, HK, 16]; table int32 [B, 8+MP]; out float32 [N, HQ*D], written; step int32 [8], whose
+    [pages, HK, 16]; table int32 [B, 8+MP]; with sinks those, float32 [HQ]; out float32
+    [N, HQ*D], written; step int32 [8], whose
     field 1 is the number of sequences. Rows of a stopped sequence are left alone. Grid: tiles of 32
     rows in x, query heads in y.
 
@@ -118,12 +122,16 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, vectors)),
         *kv_vectors(spec),
         table_arg(spec, pool_pages(spec)),
+        *sinks_arg(spec),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]
 
-    def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
-        *kv_scale, table, out, step = rest
+    def body(thread: Thread, *buffers: Buffer) -> None:
+        named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
+        qkv, kv, table = (named[name] for name in ("qkv", "kv", "table"))
+        kv_scale = [named[name] for name in ("kv_scale",) if name in named]
+        out, step = buffers[-2:]
         t, head = thread.t, thread.y
         h = bind(T.floordiv(head, group))
         block, column = bind(T.floordiv(t, SEGMENT_QUADS)), bind(T.floormod(t, SEGMENT_QUADS))
@@ -155,8 +163,13 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
             nth = [bind(T.min(block * _ROWS + r, live - 1)) for r in range(_ROWS)]
             rows = [bind(first_row + i) for i in nth]
 
-            store(state, LOWEST, 0)
-            store(state, 0.0, 1)
+            if spec.sinks:
+                # Of a row's sum every thread has a share: the sink is in that of the first.
+                store(state, splat(named["sinks"][head] * number(LOG2E)), 0)
+                store(state, splat(T.Select(column == 0, number(1.0), number(0.0))), 1)
+            else:
+                store(state, LOWEST, 0)
+                store(state, 0.0, 1)
             for i in range(_ROWS * columns):
                 store(outputs, 0.0, i)
 

@@ -3,9 +3,10 @@
     s[j] = q.k[j] * scale,  m = max(M, max s[j]),  w = exp2(M - m),  p[j] = exp2(s[j] - m)
     L = L*w + sum p[j],  O = O*w + sum p[j]*v[j],  M = m          (j over a page's 16 tokens)
 
-with scale = sm_scale*log2(e): the online softmax (M. Milakov, N. Gimelshein, "Online normalizer
-calculation for softmax", 2018). What a row gives follows from its position and its pages alone, so
-decode and prefill, which use the same kernel, give the same bits.
+with scale = sm_scale*log2(e), from M = sink*log2(e), L = 1 where there are sinks: the online
+softmax (M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018). What a row
+gives follows from its position and its pages alone, so decode and prefill, which use the same
+kernel, give the same bits.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from edgewise_compiler.kernels.attention import (
     first_seen,
     log2_cap,
     score_scale,
+    sinks_arg,
     trait_names,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, row_seq_arg, symbol, table_arg
@@ -40,6 +42,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
 )
 from edgewise_compiler.kernels.gpu.operations import exp2, fma, lane, number, splat
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
+from edgewise_compiler.kernels.numbers import LOG2E
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
 
 THREADS = 32
@@ -51,7 +54,8 @@ def attention_serial(spec: AttentionSpec) -> Launch:
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
     [pages, 2, HK, 16*D], which holds the rows' own tokens already; of int8 pages kv_scale uint32
-    [pages, HK, 16]; table int32 [B, 8+MP]; row_seq int32 [N]; out float32 [N, HQ*D], written for
+    [pages, HK, 16]; table int32 [B, 8+MP]; row_seq int32 [N]; with sinks those, float32 [HQ]; out
+    float32 [N, HQ*D], written for
     rows of sequences that have not stopped; step int32 [8], whose field 0 is the number of rows.
     Grid: 32 of the rows' query heads at a time.
 
@@ -72,12 +76,16 @@ def attention_serial(spec: AttentionSpec) -> Launch:
         *kv_vectors(spec),
         table_arg(spec, pool_pages(spec)),
         row_seq_arg(spec),
+        *sinks_arg(spec),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]
 
-    def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
-        *kv_scale, table, row_seq, out, step = rest
+    def body(thread: Thread, *buffers: Buffer) -> None:
+        named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
+        qkv, kv, table, row_seq = (named[name] for name in ("qkv", "kv", "table", "row_seq"))
+        kv_scale = [named[name] for name in ("kv_scale",) if name in named]
+        out, step = buffers[-2:]
         place = bind(thread.x * THREADS + thread.t)
         row, head = bind(T.floordiv(place, HQ)), bind(T.floormod(place, HQ))
         h = bind(T.floordiv(head, group))
@@ -136,8 +144,12 @@ def attention_serial(spec: AttentionSpec) -> Launch:
             s = bind(row_seq[row])
             with when(table[s, STOP] == 0):
                 keys = bind(table[s, KV_LEN] + (row - table[s, Q_START]) + 1)
-                store(best, LOWEST, 0)
-                store(total, 0.0, 0)
+                if spec.sinks:
+                    store(best, named["sinks"][head] * number(LOG2E), 0)
+                    store(total, 1.0, 0)
+                else:
+                    store(best, LOWEST, 0)
+                    store(total, 0.0, 0)
                 for c in range(vectors):
                     store(outputs, 0.0, c)
                 begin = None

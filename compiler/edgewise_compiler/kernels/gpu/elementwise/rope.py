@@ -60,7 +60,8 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
     """Rotates queries and keys (the halves of a head form the pairs) and appends keys and values.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], whose queries are replaced by the rotated ones; rope
-    float32 [C, 2, D/2], the cosines then the sines of a position, if anything turns; positions
+    float32 [C, 2, D/2], the cosines then the sines of a position, if anything turns, and with
+    ``apart`` those of queries behind them; positions
     int32 [N, 1]; row_seq int32 [N]; table int32 [B, 8+MP]; with ``norm_eps`` qk_norm float32
     [2, D], the weights of an RMSNorm of every query head, then of every key head, before the
     rotation (Qwen3); kv ``kv_dtype`` [pages, 2, HK, 16*D], written; step int32 [8], whose field 0
@@ -94,7 +95,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
     seen = SEEN[kv_dtype]
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, 2, half)),
-        *([Arg("rope", "float32x4", (C, 2, half))] if spec.turns else []),
+        *([Arg("rope", "float32x4", (C, spec.rope_rows, half))] if spec.turns else []),
         *([] if coded else [positions_arg(spec)]),
         row_seq_arg(spec),
         table_arg(spec, pool_pages(spec)),
@@ -186,7 +187,8 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
             slot = bind(T.floormod(position, PAGE_TOKENS))
             turned = [first, second]
             if spec.turns:
-                cos, sin = (bind(named["rope"][position, j, i]) for j in range(2))
+                own = bind(T.Select(source < HQ, 2, 0)) if spec.apart else 0
+                cos, sin = (bind(named["rope"][position, own + j, i]) for j in range(2))
                 turned = rotated(first, second, cos, sin)
             with when(busy & (head < HQ)):
                 for j, vector in enumerate(turned):
@@ -204,7 +206,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
 
     flags = (
         *(() if eps is None else (f"norm{eps}",)),
-        *(() if spec.turns else ("still",)),
+        *spec.rope_names,
         *(("subgroups",) if subgroups else ()),
     )
     return kernel(
