@@ -89,9 +89,12 @@ ONCE = sampled(
         ("olmo2-gqa2", "webgpu-f32"),
         ("gemma3-window", "webgpu-f32-subgroups"),
         ("qwen2moe-shared", "webgpu-f32"),
+        ("qwen3moe-step", "webgpu-f32-serial"),
         ("gemma2-window", "webgpu-f32-serial"),
         ("olmo3-window", "webgpu-f32"),
         ("ministral3-gqa2", "webgpu-f32"),
+        ("gemma-gqa2", "webgpu-f32-serial"),
+        ("granite4-gqa2", "webgpu-f32-serial"),
     ],
 )
 FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])

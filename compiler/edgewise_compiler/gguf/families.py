@@ -38,6 +38,11 @@ def mistral3(keys: Keys, config: Config) -> dict[str, Any]:
     return more
 
 
+def gemma(keys: Keys, config: Config) -> dict[str, Any]:
+    """The activation, which files do not name."""
+    return {"hidden_act": "gelu_pytorch_tanh", **_GELU}
+
+
 def gemma2(keys: Keys, config: Config) -> dict[str, Any]:
     """Every second layer has a window; the caps are 50 and 30 unless a file says otherwise."""
     caps = {

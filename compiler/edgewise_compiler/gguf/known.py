@@ -53,6 +53,7 @@ ARCHITECTURES = {
     "llama": Architecture(
         "LlamaForCausalLM", pairs=True, config=families.llama, too=("MistralForCausalLM",)
     ),
+    "gemma": Architecture("GemmaForCausalLM", more=True, config=families.gemma),
     "gemma2": Architecture(
         "Gemma2ForCausalLM",
         norms=AROUND,

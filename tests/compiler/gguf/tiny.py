@@ -31,6 +31,7 @@ TINY: dict[str, Case] = {
     "mistral-window": _like("mistral-window", hidden_size=128),
     "qwen2": _like("qwen2-gqa2-tied", hidden_size=128),
     "qwen3": _like("qwen3-gqa2-tied", hidden_size=128),
+    "gemma": _like("gemma-gqa2", hidden_size=128, tie_word_embeddings=True),
     "gemma2": _like(
         "gemma2-window", hidden_size=128, query_pre_attn_scalar=32, tie_word_embeddings=True
     ),
@@ -39,6 +40,14 @@ TINY: dict[str, Case] = {
     ]),
     "granite": _like("granite-gqa2", hidden_size=128),
     "olmo2": _like("olmo2-gqa2", hidden_size=128),
+    "olmo3": _like(
+        "olmo3-window",
+        hidden_size=128,
+        num_hidden_layers=4,
+        layer_types=[*["sliding_attention"] * 3, "full_attention"],
+        rope_parameters=...,
+        rope_theta=500000.0,
+    ),
     "phi3": _like("phi3-gqa2-longrope", hidden_size=128),
     "qwen3moe": _like(
         "qwen3moe-step",
@@ -49,12 +58,12 @@ TINY: dict[str, Case] = {
     ),
     "smollm3": _like("smollm3-gqa2-tied", hidden_size=128, num_hidden_layers=4, no_rope_layers=...),
 }  # fmt: skip
-"""By architecture; two of llama's are Mistral's."""
+"""By architecture; two of llama's are Mistral's, one of olmo2's is OLMo 3's."""
 
 OTHERWISE = ("mistral-window",)
 """What llama.cpp computes otherwise than the model's makers: it leaves windows of Mistral out."""
 
-SMALLER = {"qwen2": 0.5, "gemma2": 0.125}
+SMALLER = {"qwen2": 0.5, "gemma": 0.125, "gemma2": 0.125}
 """Factors on tables of tokens that are the head, too: larger ones make answers of one token."""
 
 

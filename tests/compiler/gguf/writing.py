@@ -46,7 +46,12 @@ TOP = {
     "model.norm": "output_norm",
     "lm_head": "output",
 }
-ARCHITECTURES = {"gemma3_text": "gemma3", "mistral": "llama", "qwen3_moe": "qwen3moe"}
+ARCHITECTURES = {
+    "gemma3_text": "gemma3",
+    "mistral": "llama",
+    "olmo3": "olmo2",
+    "qwen3_moe": "qwen3moe",
+}
 """What llama.cpp calls models whose ``model_type`` is another word."""
 PAIRS = ("llama", "granite", "smollm3", "mistral3")
 """Those whose rotated pairs lie beside each other."""

@@ -60,7 +60,7 @@ def test_decode_and_chunks_give_the_same_bits(which: str, kv_dtype: str) -> None
 @pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
 def test_pages_behind_a_window_may_hold_anything(kv_dtype: str) -> None:
     """They were given back, and another sequence has written there."""
-    sequence = traits(20, None, kv_dtype)
+    sequence = traits("within a segment", kv_dtype)
     behind = replace(sequence, keys=sequence.keys.copy(), values=sequence.values.copy())
     behind.keys[:112] = behind.values[:112] = np.nan
     (rows,) = chunks([Part(sequence, 140, 10)], "avx2")
