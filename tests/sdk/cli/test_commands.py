@@ -241,7 +241,7 @@ def test_inspect_shows_the_model_its_programs_and_plans(edgewise: Run, bundle: P
 @pytest.mark.parametrize(
     ("change", "shown", "why"),
     [
-        ({"window": 4}, "a page of 16, window of 4 tokens", "'window' is 4"),
+        ({"page_tokens": 8}, "a page of 8", "'page_tokens' is 8"),
         ({"kind": "recurrent"}, "a page of 16, recurrent", "'kind' is 'recurrent'"),
     ],
 )
