@@ -238,25 +238,16 @@ def test_inspect_shows_the_model_its_programs_and_plans(edgewise: Run, bundle: P
         assert expected in out
 
 
-@pytest.mark.parametrize(
-    ("change", "shown", "why"),
-    [
-        ({"page_tokens": 8}, "a page of 8", "'page_tokens' is 8"),
-        ({"kind": "recurrent"}, "a page of 16, recurrent", "'kind' is 'recurrent'"),
-    ],
-)
-def test_inspect_shows_state_that_cannot_be_run(
-    edgewise: Run, bundle: Path, change: dict[str, object], shown: str, why: str
-) -> None:
+def test_inspect_shows_state_that_cannot_be_run(edgewise: Run, bundle: Path) -> None:
     shutil.copytree(bundle, "dist/other")
     manifest = sample.read_manifest(Path("dist/other"))
-    manifest["state_groups"][0] |= change
+    manifest["state_groups"][0]["kind"] = "recurrent"
     sample.write_manifest(Path("dist/other"), manifest)
     out = " ".join(edgewise("inspect", "dist/other").split())
-    assert shown in out
-    assert why in out
+    assert "a page of 16, recurrent" in out
+    assert "'kind' is 'recurrent'" in out
     assert "decode" in out
-    with pytest.raises(UnsupportedError, match=why) as refused:
+    with pytest.raises(UnsupportedError, match="'kind' is 'recurrent'") as refused:
         Engine("dist/other")
     assert refused.value.code == "unsupported.state"
 
