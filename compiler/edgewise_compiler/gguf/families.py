@@ -29,13 +29,17 @@ def llama(keys: Keys, config: Config) -> dict[str, Any]:
 
 
 def mistral3(keys: Keys, config: Config) -> dict[str, Any]:
-    """Mistral without a window; yarn's scale of cosines may be another one."""
+    """Mistral without a window; yarn's scale of cosines may be another one. Ministral 3, where
+    queries grow with their position."""
     more: dict[str, Any] = {"sliding_window": None}
+    scaling = dict(config["rope_scaling"] or {})
     weight = keys.number("rope.scaling.yarn_log_multiplier", default=0.0)
-    if weight and config["rope_scaling"]:
-        mscale = {"mscale": 1.0, "mscale_all_dim": weight}
-        more["rope_scaling"] = {**config["rope_scaling"], **mscale}
-    return more
+    if weight and scaling:
+        scaling |= {"mscale": 1.0, "mscale_all_dim": weight}
+    if beta := keys.number("attention.temperature_scale", default=0.0):
+        more["architectures"] = ["Ministral3ForCausalLM"]
+        scaling = {"rope_type": "default", **scaling, "llama_4_scaling_beta": beta}
+    return {**more, "rope_scaling": scaling} if scaling else more
 
 
 def gemma(keys: Keys, config: Config) -> dict[str, Any]:

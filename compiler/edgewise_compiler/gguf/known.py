@@ -78,7 +78,8 @@ ARCHITECTURES = {
         "MistralForCausalLM",
         pairs=True,
         config=families.mistral3,
-        reads=("rope.scaling.yarn_log_multiplier",),
+        reads=("attention.temperature_scale", "rope.scaling.yarn_log_multiplier"),
+        too=("Ministral3ForCausalLM",),
     ),
     "olmo2": Architecture(
         "Olmo2ForCausalLM", norms=AFTER, config=families.olmo2, too=("Olmo3ForCausalLM",)

@@ -27,6 +27,14 @@ def _like(case: str, **config: Any) -> Case:
 
 TINY: dict[str, Case] = {
     "llama": _like("llama-gqa2-tied-linear", hidden_size=128),
+    "ministral3": _like(
+        "ministral3-gqa2",
+        hidden_size=128,
+        rope_parameters={
+            **CASES["ministral3-gqa2"].config["rope_parameters"],
+            "llama_4_scaling_beta": 0.5,  # files have it in float32
+        },
+    ),
     "mistral": _like("mistral-gqa2", hidden_size=128),
     "mistral-window": _like("mistral-window", hidden_size=128),
     "qwen2": _like("qwen2-gqa2-tied", hidden_size=128),

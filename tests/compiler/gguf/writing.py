@@ -48,6 +48,7 @@ TOP = {
 }
 ARCHITECTURES = {
     "gemma3_text": "gemma3",
+    "ministral3": "mistral3",
     "mistral": "llama",
     "olmo3": "olmo2",
     "qwen3_moe": "qwen3moe",
@@ -190,6 +191,10 @@ def _add_config(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
         writer.add_rope_scaling_factor(scaling["factor"])
     if kind == "yarn":
         writer.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])
+    if "llama_4_scaling_beta" in scaling:
+        writer.add_float32(f"{writer.arch}.rope.scaling.yarn_log_multiplier", 1.0)
+        beta = scaling["llama_4_scaling_beta"]
+        writer.add_float32(f"{writer.arch}.attention.temperature_scale", beta)
     if kind == "longrope":
         original = config["original_max_position_embeddings"]
         writer.add_rope_scaling_orig_ctx_len(original)
