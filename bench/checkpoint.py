@@ -29,7 +29,8 @@ class Shape:
     """The sizes of a decoder: Qwen3's kind normalizes queries and keys, Llama's does not.
 
     ``rope_scaling`` is what config.json says under that name, empty for none. Of ``experts`` of
-    width ``intermediate`` a row goes through ``chosen``; without any it has one MLP.
+    width ``intermediate`` a row goes through ``chosen``; without any it has one MLP. Rows of all
+    layers see ``window`` tokens; None for all (Mistral's kind).
     """
 
     name: str
@@ -48,6 +49,7 @@ class Shape:
     rope_scaling: Mapping[str, object] = field(default_factory=dict)
     experts: int = 0
     chosen: int = 0
+    window: int | None = None
 
 
 _LLAMA_31_ROPE = {
@@ -98,13 +100,24 @@ SHAPES = {
             experts=64,
             chosen=8,
         ),
+        # 185 million parameters, and the same without its windows.
+        *(
+            Shape(
+                name,
+                *(1024, 12, 16, 8, 64, 2816, 32000),
+                context=8448,
+                family="mistral",
+                window=window,
+            )
+            for name, window in (("window-1024", 1024), ("window-none", None))
+        ),
         # 41 million parameters: launches cost more than bytes.
         Shape("small", 512, 8, 8, 4, 64, 1536, 32000, context=4096),
         Shape("tiny", 128, 2, 4, 2, 32, 256, 1024),
     )
 }
 
-_FAMILIES = {
+_FAMILIES: Mapping[str, Mapping[str, object]] = {
     "qwen3": {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
@@ -118,6 +131,7 @@ _FAMILIES = {
         "decoder_sparse_step": 1,
         "mlp_only_layers": [],
     },
+    "mistral": {"architectures": ["MistralForCausalLM"], "model_type": "mistral"},
     "llama": {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -222,6 +236,7 @@ def config(shape: Shape) -> dict[str, object]:
         "head_dim": shape.head_dim,
         "intermediate_size": shape.intermediate,
         **_experts(shape),
+        **_window(shape),
         "vocab_size": shape.vocab,
         "max_position_embeddings": shape.context,
         "rope_theta": shape.theta,
@@ -234,6 +249,10 @@ def config(shape: Shape) -> dict[str, object]:
         "bos_token_id": shape.vocab - 3,
         "eos_token_id": shape.vocab - 1,
     }
+
+
+def _window(shape: Shape) -> dict[str, object]:
+    return {"sliding_window": shape.window} if shape.family == "mistral" else {}
 
 
 def _experts(shape: Shape) -> dict[str, object]:
