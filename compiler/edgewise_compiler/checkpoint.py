@@ -46,7 +46,7 @@ from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.format.tokenizer import open_tokenizer
-from edgewise_runtime.text.vectors import NAME as VECTORS
+from edgewise_runtime.format.vectors import NAME as VECTORS
 
 MAX_BYTES = {
     "config.json": 4 << 20,

@@ -12,10 +12,10 @@ from edgewise.model_defaults import defaults_from, not_obeyed
 from edgewise.request import read_options
 from edgewise.tools import ToolLike
 from edgewise.wanted import wanted_of
+from edgewise_runtime.format import vectors
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.text import Tokenizer
 from edgewise_runtime.text.files import TextFiles
-from edgewise_runtime.text.vectors import rules_of
 
 _ANY_LENGTH = 1 << 31
 """Tokens that no prompt has."""
@@ -35,7 +35,8 @@ class Texts:
         self.tokenizer = Tokenizer.from_bundle(bundle)
         self.prompts = ChatPrompts(bundle, self.tokenizer)
         model = bundle.model
-        self.vectors = rules_of(TextFiles.of_bundle(bundle), model.hidden)
+        said = TextFiles.of_bundle(bundle).object(vectors.NAME, limit=vectors.MAX_BYTES)
+        self.vectors = vectors.vector_rules(said, model.hidden)
         self.defaults = defaults_from(self._config, vocab=model.vocab, eos=model.eos)
 
     def not_obeyed(self) -> list[str]:

@@ -8,6 +8,7 @@ from constrained import constrained
 from tests.conftest import BundleFactory
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_it_measures_a_batch_free_and_under_a_schema(bundles: BundleFactory) -> None:
     found = constrained(bundles("llama-mha"), threads=1, tokens=24, rounds=2, masks=20)

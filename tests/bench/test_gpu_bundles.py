@@ -39,12 +39,14 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return Bundle.open(folder)
 
 
+@pytest.mark.full
 def test_a_filled_bundle_is_whole(bundle: Bundle) -> None:
     bundle.check()
     assert bundle.name == "tiny-q4"
     assert bundle.model.vocab == SHAPES["tiny"].vocab
 
 
+@pytest.mark.full
 def test_random_weights_give_finite_logits(gpu: TimedGpu, bundle: Bundle) -> None:
     with TimedDevice(gpu).load(bundle, PROGRAM, load_symbols={"pages": PAGES}) as program:
         driver = Driver(program, pages=PAGES)
@@ -70,6 +72,7 @@ def test_every_figure_of_a_program_is_measured(gpu: TimedGpu, bundle: Bundle) ->
     assert text.count("The sampler: 5 launches") == 1
 
 
+@pytest.mark.full
 def test_programs_that_a_gpu_cannot_run_are_left_out(bundle: Bundle) -> None:
     every = [program.id for program in bundle.manifest.programs]
     everything = frozenset({"shader-f16", "subgroups", "packed_4x8_integer_dot_product"})

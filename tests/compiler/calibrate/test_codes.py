@@ -137,6 +137,7 @@ def test_packing_takes_codes_that_are_there_and_quantizes_the_rest(
         np.testing.assert_array_equal(packed[spec.rows[0] :][: spec.rows[1]], nearest)
 
 
+@pytest.mark.full
 def test_a_calibrated_bundle_is_another_one(checkpoints: Checkpoints, tmp_path: Path) -> None:
     folder = checkpoints("llama-gqa2-tied-linear")
     nearest, searched, calibrated = (

@@ -62,6 +62,7 @@ def test_a_target_that_the_bundle_lacks_is_an_error(
     Bundle.open(folder).check()
 
 
+@pytest.mark.full
 def test_compiling_makes_one_and_keeps_those_of_other_targets(
     edgewise: Run, checkpoints: Callable[[str], Path], tmp_path: Path, file: Path
 ) -> None:

@@ -16,7 +16,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const WEB = join(import.meta.dirname, "../..");
 /** What a page may cost before any model: bytes of code, gzipped. */
-const MOST_CODE = 115_000;
+const MOST_CODE = 120_000;
 /** What another library's words may cost besides the engine's: bytes with all that they import, gzipped. */
 const MOST_WORDS = 14_000;
 
@@ -119,7 +119,7 @@ describe("the npm package", () => {
     expect(files.every((name) => /\.js(\.map)?$|^types$/.test(name))).toBe(true);
   });
 
-  it("is at most 115 KB of code, gzipped", () => {
+  it("is at most 120 KB of code, gzipped", () => {
     const needed = codeOf(join(installed, "dist"));
     const gzipped = needed.map((text) => gzipSync(text).length);
     expect(gzipped.reduce((a, b) => a + b)).toBeLessThan(MOST_CODE);

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format.reading import shorten
-from edgewise_runtime.text.files import TextFiles
 
 NAME = "vectors.json"
 POOLINGS = ("last", "mean")
@@ -40,13 +39,17 @@ class VectorRules:
     direction: npt.NDArray[np.float32] | None = None
 
 
-def rules_of(files: TextFiles, hidden: int) -> VectorRules:
-    """Read them; what a bundle has without any is what models have that say nothing.
+def vector_rules(found: Mapping[str, Any], hidden: int) -> VectorRules:
+    """Check them; of a bundle without any nothing is found, which is what models have that say
+    nothing.
+
+    Args:
+        found: what the file holds.
+        hidden: width of a state.
 
     Raises:
         BundleError: ``bundle.vectors`` for what they cannot be.
     """
-    found = files.object(NAME, limit=MAX_BYTES)
     pooling, normalize = found.get("pooling", "last"), found.get("normalize", True)
     prompts = found.get("prompts", {})
     if pooling not in POOLINGS or not isinstance(normalize, bool):
