@@ -16,7 +16,7 @@ from edgewise_compiler.models.base import LinearSpec, ModelConfig, ParamSpec, Ro
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.shape import EXPERTS, WINDOWED
 from edgewise_compiler.models.traits import PAGE, said
-from edgewise_compiler.weights.stacked import Share
+from edgewise_compiler.weights.stacked import PARTS, Share
 from edgewise_compiler.weights.views import View
 from edgewise_runtime.errors import UnsupportedError
 
@@ -50,13 +50,6 @@ CLAMPED = {"swiglu_alpha": 1.702, "swiglu_limit": 7.0}
 
 SINKS = 16
 """Heads whose sinks fill what tensors are aligned to."""
-
-STACKED = {
-    "gate": ("gate_up_proj", 0, 2),
-    "up": ("gate_up_proj", 1, 2),
-    "down": ("down_proj", 0, 1),
-}
-"""Parts of an expert: the tensor of all experts, the first column and the step to the next."""
 
 
 def _read_config(hf: Mapping[str, Any]) -> ModelConfig:
@@ -112,7 +105,7 @@ def _views(cfg: ModelConfig) -> dict[str, View]:
         for end in ("weight", "bias"):
             views[f"{mlp}.gate.{end}"] = View(f"{mlp}.router.{end}")
         for index in range(count):
-            for part, (source, first, step) in STACKED.items():
+            for part, (source, first, step) in PARTS.items():
                 share = Share(index, count, first, step)
                 for end, stored in (("weight", source), ("bias", f"{source}_bias")):
                     name = f"{mlp}.experts.{index}.{part}_proj.{end}"

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from edgewise_compiler.weights.files import Floats
 
+PARTS = {"gate": ("gate_up_proj", 0, 2), "up": ("gate_up_proj", 1, 2), "down": ("down_proj", 0, 1)}
+"""Parts of an expert: the tensor of all experts, the first column and the step to the next."""
+
 Read = Callable[[str, int, int], Floats]
 """Rows ``start..stop`` of a tensor."""
 
@@ -54,9 +57,9 @@ class Kept:
         """Rows ``start..stop`` of a share, in a new array."""
         found = self._found
         if found is None or found[:2] != (source, share.index):
-            self._found = None  # Two are never in memory.
             values = read(source, share.index, share.index + 1)[0]
-            if values.ndim == 1:
-                return values[share.columns(start, stop)].copy()
-            found = self._found = source, share.index, values
-        return found[2][:, share.columns(start, stop)].T.copy()
+            found = source, share.index, values
+            if values.ndim > 1:  # Biases are short, and take the place of none.
+                self._found = found
+        rows: Floats = found[2][..., share.columns(start, stop)].T.copy()
+        return rows
