@@ -165,6 +165,13 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         # Before anything is padded: errors say the shapes that the files have to have.
         stored = replace(model, head_dim=model.stored_head_dim)
         views = family.views(stored)
+        # What is packed has the names of the family already.
+        names_now = set(weights.names())
+        views = {
+            name: view
+            for name, view in views.items()
+            if name not in names_now or view.source in names_now
+        }
         if views:
             weights = ViewReader(weights, views)
         check_tensors(family, stored, weights)

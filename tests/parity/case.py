@@ -22,6 +22,7 @@ class Case:
         fused: queries, keys and values are one tensor, gate and up another.
         less: what norms' weights are stored less, which the model adds.
         shared: the MLP is called as one that experts stand beside, gate and up one tensor of it.
+        sinks: heads have sinks, and experts are stored as gpt-oss has them, with biases.
     """
 
     architecture: str
@@ -34,6 +35,7 @@ class Case:
     fused: bool = False
     less: float = 0.0
     shared: bool = False
+    sinks: bool = False
     dtype: str = "F32"
     shards: int = 1
 

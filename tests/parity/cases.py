@@ -348,6 +348,31 @@ CASES: dict[str, Case] = {
             },
         ).config(),
     ),
+    "gptoss-window": Case(
+        "GptOssForCausalLM",
+        2501,
+        replace(_more(
+            attention_bias=True,
+            num_local_experts=6,
+            num_experts_per_tok=3,
+            swiglu_limit=7.0,
+            rms_norm_eps=1e-5,
+            sliding_window=24,
+            layer_types=["sliding_attention", "full_attention"],
+            pad_token_id=1,
+            rope_theta=150000.0,
+            rope_scaling={
+                "rope_type": "yarn",
+                "factor": 8.0,
+                "beta_fast": 32.0,
+                "beta_slow": 1.0,
+                "original_max_position_embeddings": 32,
+                "truncate": False,
+            },
+        ), heads=16, head_dim=16, intermediate=96).config(),
+        sinks=True,
+        dtype="BF16",
+    ),
 }  # fmt: skip
 """Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,
 every dtype, and heads that programs pad."""

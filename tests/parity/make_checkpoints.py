@@ -22,7 +22,7 @@ if __name__ == "__main__":
 
 from tests.parity.case import Case
 from tests.parity.cases import CASES
-from tests.parity.mixtures import add_experts
+from tests.parity.mixtures import add_experts, add_stacked
 from tests.parity.storing import write_weights
 
 SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>")
@@ -61,7 +61,12 @@ def write_case(case: Case, target: Path) -> Path:
     """Write a case into the new folder ``target`` and return that."""
     target.mkdir(parents=True)
     family = case.architecture.removesuffix("ForCausalLM").lower()
-    others = {"gemma3": "gemma3_text", "qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe"}
+    others = {
+        "gemma3": "gemma3_text",
+        "gptoss": "gpt_oss",
+        "qwen2moe": "qwen2_moe",
+        "qwen3moe": "qwen3_moe",
+    }
     family = others.get(family, family)
     config = {"architectures": [case.architecture], "model_type": family, **case.config}
     (target / "config.json").write_text(json.dumps(config, indent=2))
@@ -119,7 +124,10 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
             widths = (dim, dim) if case.qk_norm else (q, kv)
             for part, width in zip("qk", widths, strict=True):
                 add(f"{layer}.self_attn.{part}_norm.weight", (width,), 0.2, mean=1.3 - case.less)
-        if "num_experts" in c and i not in c["mlp_only_layers"]:
+        if case.sinks:
+            add(f"{layer}.self_attn.sinks", (c["num_attention_heads"],), 1.0, mean=1.0)
+            add_stacked(add, f"{layer}.mlp", c)
+        elif "num_experts" in c and i not in c["mlp_only_layers"]:
             add_experts(add, f"{layer}.mlp", c)
         else:
             for part in ("gate", "up"):

@@ -18,3 +18,15 @@ def add_experts(add: Callable[..., None], mlp: str, c: Mapping[str, Any]) -> Non
         for part in ("gate", "up"):
             add(f"{mlp}.{module}.{part}_proj.weight", (rows, hidden), 1.0 / hidden**0.5)
         add(f"{mlp}.{module}.down_proj.weight", (hidden, rows), 2.0 / rows**0.5)
+
+
+def add_stacked(add: Callable[..., None], mlp: str, c: Mapping[str, Any]) -> None:
+    """The same as gpt-oss has it: experts in one tensor, with rows as columns, of which gate's and
+    up's alternate. Gates reach the limit of 7 now and then."""
+    hidden, width, count = c["hidden_size"], c["intermediate_size"], c["num_local_experts"]
+    add(f"{mlp}.router.weight", (count, hidden), 1.5 / hidden**0.5)
+    add(f"{mlp}.router.bias", (count,), 0.5)
+    add(f"{mlp}.experts.gate_up_proj", (count, hidden, 2 * width), 2.5 / hidden**0.5)
+    add(f"{mlp}.experts.gate_up_proj_bias", (count, 2 * width), 0.5)
+    add(f"{mlp}.experts.down_proj", (count, width, hidden), 0.5 / width**0.5)
+    add(f"{mlp}.experts.down_proj_bias", (count, hidden), 0.2)

@@ -86,7 +86,11 @@ def _parts(weights: Weights, config: Mapping[str, Any]) -> Iterator[tuple[str, A
     )
     cuts = {"qkv_proj": (("q", "k", "v"), (q, q + kv)), "gate_up_proj": (("gate", "up"), 2)}
     for stored, values in weights.items():
-        name = stored.replace("shared_mlp.input_linear", "mlp.gate_up_proj")
+        if ".mlp.experts." in stored and values.ndim > 1 and stored.endswith(_STACKED):
+            yield from _experts(stored, values)
+            continue
+        name = stored.replace(".mlp.router.", ".mlp.gate.")
+        name = name.replace("shared_mlp.input_linear", "mlp.gate_up_proj")
         name = name.replace("shared_mlp.output_linear", "mlp.down_proj")
         whole = next((whole for whole in cuts if f".{whole}." in name), None)
         if whole is None:
@@ -95,6 +99,19 @@ def _parts(weights: Weights, config: Mapping[str, Any]) -> Iterator[tuple[str, A
         parts, where = cuts[whole]
         for part, rows in zip(parts, np.split(values, where), strict=True):
             yield name.replace(whole, f"{part}_proj"), rows
+
+
+_STACKED = ("_proj", "_proj_bias")
+
+
+def _experts(stored: str, values: NDArray[Any]) -> Iterator[tuple[str, Any]]:
+    """gpt-oss's experts by the names that Qwen has for them, with columns as rows."""
+    module, _, part = stored.rpartition(".")
+    parts = ("gate", "up") if part.startswith("gate_up") else ("down",)
+    end = "bias" if part.endswith("_bias") else "weight"
+    for expert, own in enumerate(values):
+        for i, name in enumerate(parts):
+            yield f"{module}.{expert}.{name}_proj.{end}", own.T[i :: len(parts)]
 
 
 def _spread(x: NDArray[Any]) -> NDArray[Any]:
@@ -242,13 +259,16 @@ def hidden(
     def mlp(h: Doubles, module: str) -> Doubles:
         gate, up = linear(h, f"{module}.gate_proj"), linear(h, f"{module}.up_proj")
         slope = gate
+        if cfg.activation == "clamped_silu":
+            gate, up = np.minimum(gate, 7.0), np.clip(up, -7.0, 7.0) + 1.0
+            slope = 1.702 * gate
         if cfg.activation == "gelu_tanh":
             slope = np.sqrt(8 / np.pi) * (gate + 0.044715 * gate**3)
         return linear(gate / (1.0 + np.exp(-slope)) * up, f"{module}.down_proj")
 
     def mixed(h: Doubles, module: str, mixture: Mixture) -> Doubles:
         """Routers read what nothing has rounded."""
-        scores = h @ w[f"{module}.gate.weight"].T
+        scores = h @ w[f"{module}.gate.weight"].T + w.get(f"{module}.gate.bias", 0.0)
         shares = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         chosen = np.argsort(-scores, axis=1, kind="stable")[:, : mixture.chosen]

@@ -76,6 +76,7 @@ FLOATS = sampled(
         "granite4-gqa2",
         "granite4-nope",
         "ministral3-gqa2",
+        "gptoss-window",
     ],
 )
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])

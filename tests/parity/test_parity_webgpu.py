@@ -95,6 +95,7 @@ ONCE = sampled(
         ("ministral3-gqa2", "webgpu-f32"),
         ("gemma-gqa2", "webgpu-f32-serial"),
         ("granite4-gqa2", "webgpu-f32-serial"),
+        ("gptoss-window", "webgpu-f32"),
     ],
 )
 FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])

@@ -8,6 +8,7 @@ from typing import Any
 from edgewise_compiler.models.base import Family
 from edgewise_compiler.models.elsewhere import missing, refusal
 from edgewise_compiler.models.gemma import GEMMA, GEMMA2, GEMMA3
+from edgewise_compiler.models.gpt_oss import GPT_OSS
 from edgewise_compiler.models.granite import GRANITE
 from edgewise_compiler.models.granite4 import GRANITE4
 from edgewise_compiler.models.llama import LLAMA
@@ -28,6 +29,7 @@ FAMILIES: tuple[Family, ...] = (
     GEMMA,
     GEMMA2,
     GEMMA3,
+    GPT_OSS,
     GRANITE,
     GRANITE4,
     MINISTRAL3,

@@ -66,6 +66,10 @@ class Matrix:
         parts: the tensors that it is stored in.
         centred: whether every zero is the middle of the codes.
         ordered: whether columns of a group follow each other.
+        table: the scheme of `quantize.tables` whose values, less the lowest, codes are; None where
+            codes are integers of ``bits`` bits.
+        ranges: of each part the first byte and how many there are, where the matrix is one of many
+            in it; None for all of each.
         rows: rows ``start..stop``; of some formats with more columns, that make whole groups of 32.
     """
 
@@ -76,6 +80,8 @@ class Matrix:
     centred: Callable[[], bool]
     rows: Callable[[int, int], Integers]
     ordered: bool = True
+    table: str | None = None
+    ranges: tuple[tuple[int, int], ...] | None = None
 
 
 Matrices = Mapping[str, Matrix]

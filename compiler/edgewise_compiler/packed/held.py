@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from edgewise_compiler.packed.base import FROM_FLOATS, Integers, Matrix, refused
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Holders, to_f16
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
+from edgewise_compiler.quantize.tables import TABLES
 from edgewise_compiler.weights.files import check_finite
 from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.format.abi import GROUP
@@ -38,6 +39,8 @@ def holders(name: str, matrix: Matrix) -> Holders:
     """
     if not matrix.ordered:
         return dict.fromkeys(FROM_FLOATS if matrix.bits == 4 else FROM_FLOATS[-1:])
+    if matrix.table is not None:
+        return {s: partial(_coded, name, matrix, s) for s in (matrix.table, *_WIDER)}
     centred = matrix.centred()
     if matrix.bits == 8:
         if not centred:
@@ -58,9 +61,19 @@ def _coded(name: str, matrix: Matrix, scheme: str, start: int, stop: int) -> Cod
         minimum = rows.zeros.astype(np.float32) * rows.scales
         groups["min"] = to_f16(minimum, "quantization minimum") + np.float16(0)
         codes = rows.codes
+    elif scheme == matrix.table:
+        codes = _places(scheme)[rows.codes]
     else:
         codes = _moved(rows, ZERO_POINT[scheme])
     return CodedRows(codes, {what: own.repeat(each, axis=1) for what, own in groups.items()})
+
+
+def _places(scheme: str) -> NDArray[np.uint8]:
+    """Where a table has its values, counted from the lowest; of two that are equal the first."""
+    values, first = np.unique(np.array(TABLES[scheme]), return_index=True)
+    places = np.zeros(values[-1] - values[0] + 1, np.uint8)
+    places[values - values[0]] = first
+    return places
 
 
 def _moved(rows: Integers, zero: int) -> NDArray[np.uint8]:

@@ -8,7 +8,7 @@ from typing import Any
 KEYS = ("quantization_config", "compression_config")
 """Keys of config.json that say how weights are quantized."""
 
-NAMES = ("awq", "gptq", "compressed-tensors")
+NAMES = ("awq", "gptq", "compressed-tensors", "mxfp4")
 """Values of ``quant_method`` that are read (`packed.table.METHODS`)."""
 
 

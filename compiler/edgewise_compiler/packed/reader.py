@@ -15,6 +15,9 @@ from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
 
+PIECE = 4 << 20
+"""Bytes of a part that are read at a time, where it is one of many."""
+
 
 class PackedReader:
     """The tensors of a folder; implements :class:`~..weights.base.WeightReader`.
@@ -54,6 +57,8 @@ class PackedReader:
 
     def size(self, name: str) -> int:
         matrix = self._matrices.get(name)
+        if matrix is not None and matrix.ranges is not None:
+            return sum(count for _, count in matrix.ranges)
         return sum(
             self._reader.size(part) for part in ((name,) if matrix is None else matrix.parts)
         )
@@ -71,6 +76,11 @@ class PackedReader:
 
     def stored(self, name: str) -> Iterator[Bytes]:
         matrix = self._matrices.get(name)
+        if matrix is not None and matrix.ranges is not None:
+            for part, (first, count) in zip(matrix.parts, matrix.ranges, strict=True):
+                for at in range(first, first + count, PIECE):
+                    yield self._reader.part(part, at, min(PIECE, first + count - at))
+            return
         for part in (name,) if matrix is None else matrix.parts:
             yield from self._reader.stored(part)
 

@@ -10,10 +10,11 @@ from edgewise_compiler.packed.awq import AWQ
 from edgewise_compiler.packed.base import WHERE, Matrices, Method
 from edgewise_compiler.packed.compressed import COMPRESSED
 from edgewise_compiler.packed.gptq import GPTQ
+from edgewise_compiler.packed.mxfp4 import MXFP4
 from edgewise_compiler.packed.names import KEYS, packing_of
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 
-METHODS: Mapping[str, Method] = {method.name: method for method in (AWQ, GPTQ, COMPRESSED)}
+METHODS: Mapping[str, Method] = {method.name: method for method in (AWQ, GPTQ, COMPRESSED, MXFP4)}
 
 
 def unpacked(

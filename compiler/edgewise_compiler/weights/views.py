@@ -1,7 +1,8 @@
 """Tensors that a checkpoint stores in another way than parameters name them.
 
 Several in one, one below the other, or with the elements of heads in another order: rows are looked
-up, so that codes stay codes. Vectors may also be stored less one, or want a factor.
+up, so that codes stay codes. Experts may be stacked, with rows as columns (`weights.stacked`).
+Vectors may also be stored less one, or want a factor.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from numpy.typing import NDArray
 from edgewise_compiler.quantize.codes import CodedRows, Holders
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import Bytes, Floats, check_rows
+from edgewise_compiler.weights.stacked import Kept, Share
+
+PIECE = 4 << 20
+"""Bytes of a share that are hashed at a time."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,8 @@ class View:
         first, rows: of its rows, from which on and how many; None for all that follow.
         turning: the order of the rows of each head, where it is another one.
         plus, times: added to every element, which is then multiplied.
+        share: of a tensor of all experts what one of them has, with rows as columns there; nothing
+            else is said then.
     """
 
     source: str
@@ -58,6 +65,7 @@ class View:
     turning: Turning | None = None
     plus: float = 0.0
     times: float = 1.0
+    share: Share | None = None
 
 
 Rows = TypeVar("Rows", Floats, CodedRows)
@@ -72,6 +80,7 @@ class ViewReader:
     def __init__(self, reader: WeightReader, views: Mapping[str, View]) -> None:
         self._reader = reader
         self._views = views
+        self._kept = Kept()
         sources = {view.source for view in views.values()}
         others = tuple(name for name in reader.names() if name not in sources)
         self._names = (*others, *(n for n, view in views.items() if view.source in reader.names()))
@@ -83,6 +92,8 @@ class ViewReader:
         view = self._views.get(name)
         if view is None:
             return self._reader.shape(name)
+        if view.share is not None:
+            return view.share.shape(self._reader.shape(view.source))
         rows, *others = self._reader.shape(view.source)
         # Fewer than there should be, or more of what follows, are refused with the shape.
         left = max(0, rows - view.first)
@@ -94,13 +105,17 @@ class ViewReader:
 
     def size(self, name: str) -> int:
         view = self._views.get(name)
-        return self._reader.size(name if view is None else view.source)
+        size = self._reader.size(name if view is None else view.source)
+        share = None if view is None else view.share
+        return size if share is None else size // (share.experts * share.step)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         view = self._views.get(name)
         if view is None:
             return self._reader.read(name, start, stop)
         stop = check_rows(name, start, stop, self.shape(name)[0])
+        if view.share is not None:
+            return self._kept.rows(self._reader.read, view.source, view.share, start, stop)
         values = _taken(partial(self._reader.read, view.source), view, start, stop)
         if (view.plus, view.times) != (0.0, 1.0):
             values = (values + np.float32(view.plus)) * np.float32(view.times)
@@ -108,9 +123,19 @@ class ViewReader:
 
     def stored(self, name: str) -> Iterator[Bytes]:
         view = self._views.get(name)
-        yield from self._reader.stored(name if view is None else view.source)
+        if view is not None and view.share is not None:
+            yield from self._values(name)
+        else:
+            yield from self._reader.stored(name if view is None else view.source)
         if view is not None:
             yield np.frombuffer(repr(view).encode(), np.uint8)
+
+    def _values(self, name: str) -> Iterator[Bytes]:
+        """A share as it is read: all bytes of its source would be those of every expert."""
+        rows, *others = self.shape(name)
+        step = max(1, PIECE // (4 * max(1, *others, 1)))
+        for start in range(0, rows, step):
+            yield self.read(name, start, min(start + step, rows)).reshape(-1).view(np.uint8)
 
     def close(self) -> None:
         self._reader.close()

@@ -409,7 +409,7 @@ def test_architectures_wins_over_model_type() -> None:
     assert find_family({"architectures": ["Qwen3ForCausalLM"], "model_type": "llama"}) is QWEN3
 
 
-@pytest.mark.parametrize("name", ["MixtralForCausalLM", "GptOssForCausalLM", "GPT2Model", ""])
+@pytest.mark.parametrize("name", ["MixtralForCausalLM", "OlmoForCausalLM", "GPT2Model", ""])
 def test_an_unknown_architecture_lists_those_known(name: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         find_family({"architectures": [name], "model_type": "llama"})
@@ -465,3 +465,41 @@ def test_a_shared_expert_is_one_of_qwen2() -> None:
 def test_experts_that_do_not_fit_each_other_are_refused(key: str, value: Any, words: str) -> None:
     with pytest.raises(CheckpointError, match=words):
         QWEN3_MOE.read_config(llama(**EXPERTS | {key: value}))
+
+
+GPT_OSS_20B = {
+    "architectures": ["GptOssForCausalLM"],
+    "hidden_size": 2880,
+    "intermediate_size": 2880,
+    "num_attention_heads": 64,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 8,
+    "num_local_experts": 32,
+    "vocab_size": 201088,
+}
+
+
+def test_gpt_oss_is_what_its_short_config_means() -> None:
+    cfg = find_family(GPT_OSS_20B).read_config(GPT_OSS_20B)
+    assert cfg.mixture == Mixture(tuple(range(24)), 32, 4, 2880, normalize=True)
+    assert (cfg.window, cfg.local) == (128, tuple(range(0, 24, 2)))
+    assert (cfg.head_dim, cfg.context, cfg.activation) == (64, 131072, "clamped_silu")
+    assert cfg.sinks
+    assert cfg.attention_bias
+    rope = cfg.rope
+    assert (rope.kind, rope.theta, rope.factor, rope.truncate) == ("yarn", 150000.0, 32.0, False)
+    assert rope.attention_factor == pytest.approx(1.3465736)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("swiglu_limit", 10.0, "clamped SwiGLU .swiglu_limit is 10"),
+        ("swiglu_alpha", 1.0, "swiglu_alpha is 1"),
+        ("num_attention_heads", 40, "num_attention_heads is 40"),
+    ],
+)
+def test_what_kernels_of_gpt_oss_have_not_is_refused(key: str, value: Any, words: str) -> None:
+    hf = GPT_OSS_20B | {key: value}
+    with pytest.raises(UnsupportedError, match=words):
+        find_family(hf).read_config(hf)

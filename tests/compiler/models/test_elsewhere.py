@@ -60,12 +60,12 @@ MAMBA_130M = {
     "num_hidden_layers": 24,
     "state_size": 16,
 }
-GPT_OSS_20B = {
-    "architectures": ["GptOssForCausalLM"],
+OF_MANY = {
+    "architectures": ["ClampedMoeForCausalLM"],
     "hidden_act": "silu",
     "layer_types": ["sliding_attention", "full_attention"] * 12,
     "max_position_embeddings": 131072,
-    "model_type": "gpt_oss",
+    "model_type": "clamped_moe",
     "num_hidden_layers": 24,
     "num_local_experts": 32,
     "quantization_config": {"quant_method": "mxfp4"},
@@ -111,7 +111,7 @@ GPT2 = {"architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new"}
         ),
         (MAMBA_130M, ["other kinds of layers (state_size is 16)"]),
         (
-            GPT_OSS_20B,
+            OF_MANY,
             [
                 "mixtures of experts (num_local_experts is 32)",
                 "sliding windows (sliding_window is 128 in 12 of 24 layers)",

@@ -10,6 +10,7 @@ import pytest
 
 from edgewise_compiler.quantize import SCHEMES
 from edgewise_compiler.weights.safetensors import SafetensorsReader
+from edgewise_compiler.weights.stacked import Share
 from edgewise_compiler.weights.views import Turning, View, ViewReader, split, viewed
 from edgewise_runtime.errors import CheckpointError
 from tests.parity.storing import write_safetensors
@@ -90,3 +91,65 @@ def test_codes_of_a_view_are_those_of_its_rows() -> None:
         found = source(0, len(rows))
         np.testing.assert_array_equal(found.codes, whole.codes[rows])
         np.testing.assert_array_equal(found.groups["scale"], whole.groups["scale"][rows])
+
+
+STACK = np.arange(3 * 4 * 10, dtype=np.float32).reshape(3, 4, 10)
+BIASES = np.arange(30, dtype=np.float32).reshape(3, 10)
+UPS = {
+    f"{e}.up{end}": View(f"experts{end}", share=Share(e, 3, 1, 2))
+    for e in range(3)
+    for end in ("", "_bias")
+}
+
+
+@pytest.fixture
+def stacked(tmp_path: Path) -> Iterator[SafetensorsReader]:
+    tensors = {"experts": STACK, "experts_bias": BIASES}
+    stored = {name: ("F32", a.shape, a.tobytes()) for name, a in tensors.items()}
+    write_safetensors(tmp_path / "model.safetensors", stored)
+    with SafetensorsReader(tmp_path) as opened:
+        yield opened
+
+
+def test_an_experts_rows_are_columns_of_a_tensor_of_all(stacked: SafetensorsReader) -> None:
+    with ViewReader(stacked, UPS) as views:
+        assert set(views.names()) == set(UPS)
+        assert (views.shape("2.up"), views.shape("2.up_bias")) == ((5, 4), (5,))
+        for e in (2, 0, 1):
+            np.testing.assert_array_equal(views.read(f"{e}.up", 1, 4), STACK[e, :, 3:9:2].T)
+            np.testing.assert_array_equal(views.read(f"{e}.up_bias", 1, 4), BIASES[e, 3:9:2])
+            np.testing.assert_array_equal(views.read(f"{e}.up"), STACK[e, :, 1::2].T)
+        views.read("1.up")[:] = 0
+        np.testing.assert_array_equal(views.read("1.up"), STACK[1, :, 1::2].T)
+
+
+def test_an_expert_is_read_once_for_all_of_its_rows(
+    stacked: SafetensorsReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    read = stacked.read
+
+    def counted(name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
+        seen.extend([name] if name == "experts" else [])
+        return read(name, start, stop)
+
+    monkeypatch.setattr(stacked, "read", counted)
+    with ViewReader(stacked, UPS) as views:
+        for e in range(3):
+            for row in range(5):
+                views.read(f"{e}.up", row, row + 1)
+                views.read(f"{e}.up_bias", row, row + 1)
+    assert seen == ["experts"] * 3
+
+
+def test_the_bytes_of_an_expert_are_its_own(stacked: SafetensorsReader) -> None:
+    with ViewReader(stacked, UPS) as views:
+        whole = [b"".join(piece.tobytes() for piece in views.stored(name)) for name in UPS]
+        assert whole[0].startswith(STACK[0, :, 1::2].T.tobytes())
+        assert views.size("0.up") == 4 * 4 * 10 // 2
+    assert len(set(whole)) == len(whole)
+
+
+def test_a_tensor_of_another_number_of_experts_keeps_its_shape(stacked: SafetensorsReader) -> None:
+    with ViewReader(stacked, {"a": View("experts", share=Share(0, 2))}) as views:
+        assert views.shape("a") == (3, 4, 10)
