@@ -27,6 +27,7 @@ from edgewise_compiler.models import decoder
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.elsewhere import BEYOND, EVERY_TRAIT
 from edgewise_compiler.models.families import FAMILIES
+from edgewise_compiler.models.text_part import PARTS
 from edgewise_compiler.models.traits import PAGE
 from edgewise_compiler.options import MAX_CONTEXT
 from edgewise_compiler.packed.names import KEYS
@@ -113,6 +114,9 @@ def _models() -> Iterator[str]:
             for family in FAMILIES
         ),
     )
+    seeing = ", ".join(f"`{name}` (as {_code(kinds.values())})" for name, kinds in PARTS.items())
+    yield f"Of models of text and images the text is read: {seeing}."
+    yield ""
     widths = ", ".join(f"{name} of {step}" for name, step in decoder.MULTIPLES.items())
     yield (
         f"Widths are multiples: {widths}. Heads are padded with zeros, in weights and in pages, to "
