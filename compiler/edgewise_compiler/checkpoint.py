@@ -34,7 +34,7 @@ from edgewise_compiler.packed.reader import PackedReader
 from edgewise_compiler.packed.table import unpacked
 from edgewise_compiler.quantize.codes import Holders
 from edgewise_compiler.vectors import as_file, ranks, vector_rules, yes_less_no
-from edgewise_compiler.weights.bare import HEAD, BareReader, is_bare
+from edgewise_compiler.weights.bare import HEAD, is_bare, with_prefix
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import check_fetched, checkpoint_json
 from edgewise_compiler.weights.padded import PaddedReader, find_paddings
@@ -153,7 +153,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
             tensors = None if matrices is None else PackedReader(reader, matrices(reader))
         weights: WeightReader = tensors or reader
         if tensors is None and is_bare(weights):
-            weights = BareReader(weights)
+            weights = RenamedReader(weights, with_prefix(weights.names()))
             # What it gives is states: logits of it mean nothing, and are those of the table.
             model = replace(model, tied=model.tied or HEAD not in weights.names())
         held = {} if tensors is None else tensors.held()
