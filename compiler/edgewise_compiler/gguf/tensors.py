@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -106,8 +107,7 @@ class CheckpointTensors:
 
     def size(self, name: str) -> int:
         source = self._find(name)
-        rows, *_ = self._reader.shape(source.name)
-        return self._reader.size(source.name) * self.shape(name)[0] // max(1, rows)
+        return self._row_bytes(source) * self.shape(name)[0]
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         stop = check_rows(name, start, stop, self.shape(name)[0])
@@ -118,7 +118,11 @@ class CheckpointTensors:
 
     def stored(self, name: str) -> Iterator[Bytes]:
         source = self._find(name)
-        yield from self._reader.stored(source.name)
+        if source.stacked:  # All of it would be read for each of its matrices.
+            width, rows = self._row_bytes(source), self.shape(name)[0]
+            yield self._reader.part(source.name, source.first * width, rows * width)
+        else:
+            yield from self._reader.stored(source.name)
         if source.first or source.rows is not None:
             yield np.frombuffer(f"{source.first} {source.rows}".encode(), np.uint8)
 
@@ -132,6 +136,11 @@ class CheckpointTensors:
                     for scheme, unpack in unpackers.items()
                 }
         return found
+
+    def _row_bytes(self, source: _Source) -> int:
+        shape = self._reader.shape(source.name)
+        height = prod(shape[:-1]) if source.stacked else shape[0]
+        return self._reader.size(source.name) // max(1, height)
 
     def _codes(self, name: str, unpack: Unpack, start: int, stop: int) -> CodedRows:
         return self._ordered(partial(self._reader.codes, unpack), name, start, stop)

@@ -8,7 +8,7 @@ Vectors may also be stored less one, or want a factor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self, TypeVar
 
@@ -56,7 +56,7 @@ class View:
         turning: the order of the rows of each head, where it is another one.
         plus, times: added to every element, which is then multiplied.
         share: of a tensor of all experts what one of them has, with rows as columns there; nothing
-            else is said then.
+            else is said then. Its bytes are its own, so that the mark beside them need not name it.
     """
 
     source: str
@@ -65,7 +65,7 @@ class View:
     turning: Turning | None = None
     plus: float = 0.0
     times: float = 1.0
-    share: Share | None = None
+    share: Share | None = field(default=None, repr=False)
 
 
 Rows = TypeVar("Rows", Floats, CodedRows)

@@ -268,3 +268,18 @@ def test_divisors_without_the_other_list_are_refused(folders: Folders, tmp_path:
         CheckpointError, match=r"rope_factors_long.weight and no rope_factors_short"
     ):
         open_checkpoint(path)
+
+
+def test_each_expert_is_hashed_by_its_own_bytes(folders: Folders, tmp_path: Path) -> None:
+    path = write_gguf(folders("qwen3moe"), tmp_path / "x.gguf", kind="Q8_0")
+    with open_checkpoint(path) as file:
+        experts = [name for name in file.weights.names() if ".experts." in name]
+        hashed = {
+            name: b"".join(piece.tobytes() for piece in file.weights.stored(name))
+            for name in experts
+        }
+        sizes = {name: file.weights.size(name) for name in experts}
+    # A mark of the expert, of a few letters, follows what is stored.
+    assert all(0 <= len(hashed[name]) - sizes[name] < 16 for name in experts)
+    assert len(set(hashed.values())) == len(experts)
+    assert sum(sizes.values()) < path.stat().st_size
