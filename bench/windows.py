@@ -3,7 +3,7 @@
     python bench/windows.py [--tokens N] [--rounds N]
 
 Both are random models of 185 million parameters in q4, on this machine's best CPU program. Figures
-are medians of rounds in which they take turns; pages are those that the sequence holds at its end.
+are medians of rounds in which they take turns; pages are those that the sequence takes at most.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from checkpoint import SHAPES, write_checkpoint
+from checkpoint import SHAPES
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.engine.pace import MAX_BURST
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.state import footprint
 from edgewise_runtime.text import Tokenizer
+from engines import BUILD, checkpoint, our_bundle
 from machine import wait_until_idle
 from steps import Steps
 
-BUILD = Path(__file__).parents[1] / "build/bench"
 NAMES = ("window-1024", "window-none")
 ANSWER = 48
 """Tokens that are decoded."""
@@ -38,7 +38,7 @@ MOST = ANSWER + 2 * MAX_BURST
 
 @dataclass(frozen=True)
 class Figures:
-    """Tokens a second of a prompt and after it, pages held at the end, and bytes of a page."""
+    """Tokens a second of a prompt and after it, pages at most, and bytes of a page."""
 
     prefill: float
     decode: float
@@ -82,15 +82,8 @@ def measure(bundles: Mapping[str, Path], tokens: int, rounds: int) -> dict[str, 
 
 
 def compiled(name: str) -> Path:
-    """The bundle of a shape, compiled where it is not there."""
-    from edgewise_compiler.compile import compile_model
-
-    bundle, folder = BUILD / f"{name}-q4", BUILD / name
-    if not (bundle / "bundle.json").exists():
-        if not (folder / "config.json").exists():
-            write_checkpoint(folder, SHAPES[name])
-        compile_model(folder, bundle, quant="q4")
-    return bundle
+    """The q4 bundle of a shape."""
+    return our_bundle(checkpoint(SHAPES[name]), BUILD / f"{name}-q4", "q4")
 
 
 def main() -> None:

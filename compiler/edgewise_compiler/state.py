@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from edgewise_runtime.format.abi import PAGE_TOKENS
+from edgewise_runtime.format.abi import PAGE_TOKENS, TABLES
 from edgewise_runtime.format.manifest import StateGroup
 
 KV_KINDS = {"auto": None, "int8": "int8", "f32": "float32"}
@@ -14,7 +14,7 @@ float32."""
 KV_SUFFIXES = {"int8": "-kv8", "float32": "-kv32"}
 """Ends of the ids of programs whose pages hold what was asked for, and not what is their own."""
 
-MAX_GROUPS = 8
+MAX_GROUPS = len(TABLES)
 """State groups of a bundle, at most: one launch copies what all their tables begin with."""
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from edgewise.answers import Completion
 from edgewise.async_generation import AsyncGeneration
 from edgewise.cache import Progress
-from edgewise.embedding import begin_beside, normalized, prompted
+from edgewise.embedding import as_asked, begin_beside
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
 from edgewise.session import Loaded, Session, Submission
@@ -172,11 +172,8 @@ class AsyncEngine(Loaded):
         prompt: str | None = None,
     ) -> npt.NDArray[np.float32]:
         """Return a vector for each text; as `Engine.embed`."""
-        given = prompted(texts, self._session.texts.vectors.prompts, prompt)
-        embedding = await begin_beside(self._session, given, pooling, truncate=truncate)
-        vectors = await embedding.wait()
-        said = self._session.texts.vectors.normalize if normalize is None else normalize
-        return normalized(vectors) if said else vectors
+        begun = await begin_beside(self._session, texts, pooling, truncate=truncate, prompt=prompt)
+        return as_asked(self._session, await begun.wait(), normalize)
 
     async def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages until `unpin`; as `Engine.pin`."""

@@ -173,6 +173,14 @@ class Embedding:
         self._future.set_exception(again(error))
 
 
+def as_asked(
+    session: Session, vectors: npt.NDArray[np.float32], normalize: bool | None
+) -> npt.NDArray[np.float32]:
+    """Vectors of length 1 where that is asked for, or is the model's own where nothing is."""
+    said = session.texts.vectors.normalize if normalize is None else normalize
+    return normalized(vectors) if said else vectors
+
+
 def prompted(texts: Any, prompts: Mapping[str, str], name: str | None) -> Any:
     """Texts that begin with a prompt of the model; token ids stay as they are.
 
@@ -194,21 +202,26 @@ def prompted(texts: Any, prompts: Mapping[str, str], name: str | None) -> Any:
     return [prompts[name] + one if isinstance(one, str) else one for one in texts]
 
 
-def begin(session: Session, texts: Any, pooling: Any, *, truncate: bool) -> Embedding:
+def begin(
+    session: Session, texts: Any, pooling: Any, *, truncate: bool, prompt: str | None = None
+) -> Embedding:
     """Begin to embed texts, pooled as the model says where `pooling` is None.
 
-    Raises as `embedded_ids`, `sequences_of` and `Embedding`.
+    Raises as `prompted`, `embedded_ids`, `sequences_of` and `Embedding`.
     """
+    texts = prompted(texts, session.texts.vectors.prompts, prompt)
     ids = embedded_ids(texts, session.tokenizer, session.context, truncate=truncate)
     chosen = session.texts.vectors.pooling if pooling is None else pooling
     made = sequences_of(session.loop.engine, ids, chosen)
     return Embedding(session.loop, made, session.bundle.model.hidden)
 
 
-async def begin_beside(session: Session, texts: Any, pooling: Any, *, truncate: bool) -> Embedding:
+async def begin_beside(
+    session: Session, texts: Any, pooling: Any, *, truncate: bool, prompt: str | None = None
+) -> Embedding:
     """As `begin`, for asyncio; a task that is cancelled meanwhile leaves nothing to compute."""
     beginning = asyncio.ensure_future(
-        asyncio.to_thread(begin, session, texts, pooling, truncate=truncate)
+        asyncio.to_thread(begin, session, texts, pooling, truncate=truncate, prompt=prompt)
     )
     try:
         return await asyncio.shield(beginning)

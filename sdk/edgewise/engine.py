@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from edgewise.answers import Completion
 from edgewise.cache import Progress
-from edgewise.embedding import begin, normalized, prompted
+from edgewise.embedding import as_asked, begin
 from edgewise.generation import Generation, Stream, run_together
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
@@ -334,10 +334,8 @@ class Engine(Loaded):
             EngineError: ``engine.busy``, ``engine.closed``; ``engine.not_finite`` where the model's
                 numbers have overflowed.
         """
-        given = prompted(texts, self._session.texts.vectors.prompts, prompt)
-        vectors = begin(self._session, given, pooling, truncate=truncate).result()
-        said = self._session.texts.vectors.normalize if normalize is None else normalize
-        return normalized(vectors) if said else vectors
+        begun = begin(self._session, texts, pooling, truncate=truncate, prompt=prompt)
+        return as_asked(self._session, begun.result(), normalize)
 
     def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages on the device until `unpin`.

@@ -24,6 +24,17 @@ def _more(**more: Any) -> Shapes:
     return replace(_TWO, more=more)
 
 
+def _granite4(**more: Any) -> Shapes:
+    """Granite 4 without Mamba and experts."""
+    return _more(
+        layer_types=["attention", "attention"],
+        num_local_experts=0,
+        num_experts_per_tok=0,
+        shared_intermediate_size=192,
+        **more,
+    )
+
+
 CASES: dict[str, Case] = {
     "llama-mha": _llama(110, Shapes(64, 4, 4, 16, 176)),
     "llama-gqa2-tied-linear": _llama(
@@ -300,11 +311,7 @@ CASES: dict[str, Case] = {
     "granite4-gqa2": Case(
         "GraniteMoeHybridForCausalLM",
         2202,
-        _more(
-            layer_types=["attention", "attention"],
-            num_local_experts=0,
-            num_experts_per_tok=0,
-            shared_intermediate_size=192,
+        _granite4(
             position_embedding_type="rope",
             embedding_multiplier=0.5,
             residual_multiplier=0.75,
@@ -316,11 +323,7 @@ CASES: dict[str, Case] = {
     "granite4-nope": Case(
         "GraniteMoeHybridForCausalLM",
         2349,
-        _more(
-            layer_types=["attention", "attention"],
-            num_local_experts=0,
-            num_experts_per_tok=0,
-            shared_intermediate_size=192,
+        _granite4(
             position_embedding_type="nope",
             embedding_multiplier=1.0,
             residual_multiplier=0.5,

@@ -8,7 +8,7 @@
 
 import { shorten } from "../errors.ts";
 import { isObject, type JsonObject } from "./json.ts";
-import { CHARACTER_OF } from "./tokenizing/bytes.ts";
+import { byteToken, CHARACTER_OF } from "./tokenizing/bytes.ts";
 
 /** Exclusive bound of token ids: sixty times the largest vocabulary that has been published. */
 export const MAX_ID = 2 ** 24;
@@ -278,7 +278,7 @@ function knowsAll({ model, normalizer, pre_tokenizer }: JsonObject, tokens: Voca
   const marked = spec.continuing_subword_prefix || spec.end_of_word_suffix;
   if (!["BPE", "Unigram"].includes(String(spec.type)) || marked) return false;
   if (spec.byte_fallback === true) {
-    return WRITTEN.every((byte) => tokens.has(fallback(byte)) || tokens.has(ascii(byte)));
+    return WRITTEN.every((byte) => tokens.has(byteToken(byte)) || tokens.has(ascii(byte)));
   }
   const steps = [normalizer, pre_tokenizer].flatMap((component) => {
     const step = isObject(component) ? component : {};
@@ -296,7 +296,6 @@ const WRITTEN = Array.from({ length: 256 }, (_, byte) => byte).filter(
     (byte >= 0x80 && byte < 0xc0) ||
     (byte >= 0xc2 && byte <= 0xf0),
 );
-const fallback = (byte: number) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
 const ascii = (byte: number) => (byte < 0x80 ? String.fromCharCode(byte) : "");
 const product = (factors: readonly number[]) => factors.reduce((a, b) => a * b, 1);
 const isMissing = (value: unknown) => value === null || value === undefined;

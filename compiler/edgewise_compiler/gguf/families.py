@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgewise_compiler.gguf.keys import Keys
+from edgewise_compiler.models.shape import FULL
 
 Config = Mapping[str, Any]
 """What was read of any architecture: :func:`~.architecture.read_config`."""
@@ -66,7 +67,7 @@ def gemma3(keys: Keys, config: Config) -> dict[str, Any]:
     """Of six layers five have a window; these turn by another base, and are not stretched."""
     layers = config["num_hidden_layers"]
     window = keys.integer("attention.sliding_window", default=0)
-    kinds = keys.windows(layers, 6) if window else ["full_attention"] * layers
+    kinds = keys.windows(layers, 6) if window else [FULL] * layers
     return {
         **_GELU,
         "final_logit_softcapping": keys.number("final_logit_softcapping", default=0.0) or None,

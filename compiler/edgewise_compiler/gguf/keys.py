@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgewise_compiler.models.fields import ConfigFields
+from edgewise_compiler.models.shape import FULL, LOCAL, layer_kinds
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
 
@@ -66,5 +67,5 @@ class Keys:
                 )
         else:
             period = self.integer("attention.sliding_window_pattern", default=period)
-            flags = [period == 0 or (i + 1) % period != 0 for i in range(layers)]
-        return ["sliding_attention" if flag else "full_attention" for flag in flags]
+            return layer_kinds(layers, period)
+        return [LOCAL if flag else FULL for flag in flags]

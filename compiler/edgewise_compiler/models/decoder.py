@@ -106,11 +106,16 @@ def family(traits: Traits) -> Family:
     )
 
 
-def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
-    """A parsed config.json as :class:`ModelConfig`; see :class:`Family` for the errors."""
+def fields_of(traits: Traits, hf: Mapping[str, Any]) -> ConfigFields:
+    """What config.json says, and means where it says nothing."""
     read = {key: value for key, value in hf.items() if key not in traits.ignores}
     said = {key: value for key, value in read.items() if value is not None}
-    fields = ConfigFields({**read, **traits.says, **said})
+    return ConfigFields({**read, **traits.says, **said})
+
+
+def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
+    """A parsed config.json as :class:`ModelConfig`; see :class:`Family` for the errors."""
+    fields = fields_of(traits, hf)
     hidden = fields.integer("hidden_size", 1, MAX_WIDTH)
     layer_count = fields.integer("num_hidden_layers", 1, MAX_LAYERS)
     heads = fields.integer("num_attention_heads", 1, MAX_HEADS)

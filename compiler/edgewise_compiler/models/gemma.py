@@ -16,7 +16,7 @@ from edgewise_compiler.models import decoder
 from edgewise_compiler.models.base import ModelConfig, VectorSpec
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.rope import RopeConfig, read_rope
-from edgewise_compiler.models.shape import GATED, WINDOWED
+from edgewise_compiler.models.shape import FULL, GATED, LOCAL, WINDOWED, layer_kinds
 from edgewise_compiler.models.traits import PAGE, said
 from edgewise_compiler.weights.views import View
 from edgewise_runtime.errors import UnsupportedError
@@ -70,7 +70,6 @@ _GEMMA3 = decoder.Traits(
     has=(GATED, WINDOWED),
     turns_apart=True,
 )
-_LOCAL, _FULL = "sliding_attention", "full_attention"
 _PERIODS = {"gemma2": 2, "gemma3": 6}
 """Of so many layers the last one has no window, where config.json does not say which."""
 
@@ -92,13 +91,12 @@ def _read_gemma(hf: Mapping[str, Any]) -> ModelConfig:
 
 
 def _read(traits: decoder.Traits, hf: Mapping[str, Any]) -> ModelConfig:
-    fields = ConfigFields({**hf, **{k: v for k, v in traits.says.items() if hf.get(k) is None}})
+    fields = decoder.fields_of(traits, hf)
     _check_activation("hidden_activation", fields.text("hidden_activation"), (_GELU,))
     if not fields.has("layer_types"):
         period = fields.integer("sliding_window_pattern", 1, 1 << 10, _PERIODS[traits.family])
         layers = fields.integer("num_hidden_layers", 1, decoder.MAX_LAYERS)
-        kinds = [_LOCAL if (i + 1) % period else _FULL for i in range(layers)]
-        hf = {**hf, "layer_types": kinds}
+        hf = {**hf, "layer_types": layer_kinds(layers, period)}
     cfg = decoder.read_config(traits, hf)
 
     def cap(key: str) -> float | None:
@@ -124,14 +122,13 @@ def _read_gemma3(hf: Mapping[str, Any]) -> ModelConfig:
     """transformers 5 has the rotations of both kinds of layers in ``rope_parameters``."""
     fields = ConfigFields(hf)
     both = ConfigFields(fields.mapping("rope_parameters") or {})
-    if _LOCAL not in both.values:
+    if LOCAL not in both.values:
         cfg = _read(_GEMMA3, hf)
         local = RopeConfig(theta=fields.number("rope_local_base_freq", 1.0, 1e12, 10000.0))
         return replace(cfg, local_rope=local)
-    cfg = _read(_GEMMA3, {**hf, "rope_parameters": both.mapping(_FULL)})
-    inner = {**hf, "rope_parameters": both.mapping(_LOCAL)}
-    local = read_rope(inner, context=cfg.context, theta=10000.0)
-    return replace(cfg, local_rope=local)
+    cfg = _read(_GEMMA3, {**hf, "rope_parameters": both.mapping(FULL)})
+    inner = {**hf, "rope_parameters": both.mapping(LOCAL)}
+    return replace(cfg, local_rope=read_rope(inner, context=cfg.context, theta=10000.0))
 
 
 def _views(cfg: ModelConfig) -> dict[str, View]:

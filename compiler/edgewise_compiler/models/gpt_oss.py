@@ -14,7 +14,7 @@ from typing import Any
 from edgewise_compiler.models import decoder
 from edgewise_compiler.models.base import LinearSpec, ModelConfig, ParamSpec, RouterSpec
 from edgewise_compiler.models.fields import ConfigFields
-from edgewise_compiler.models.shape import EXPERTS, WINDOWED
+from edgewise_compiler.models.shape import EXPERTS, WINDOWED, layer_kinds
 from edgewise_compiler.models.traits import PAGE, said
 from edgewise_compiler.weights.stacked import PARTS, Share
 from edgewise_compiler.weights.views import View
@@ -72,8 +72,7 @@ def _read_config(hf: Mapping[str, Any]) -> ModelConfig:
         "norm_topk_prob": True,
     }
     if not fields.has("layer_types"):
-        kinds = ("sliding_attention", "full_attention")
-        hf["layer_types"] = [kinds[i % 2] for i in range(layers)]
+        hf["layer_types"] = layer_kinds(layers, 2)
     if not fields.has("rope_scaling") and not fields.has("rope_parameters"):
         hf["rope_parameters"] = _ROPE
     cfg = decoder.read_config(_TRAITS, hf)

@@ -13,7 +13,6 @@ from typing import Any
 
 from edgewise_compiler.models import decoder, granite
 from edgewise_compiler.models.base import ModelConfig
-from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.traits import PAGE, said
 from edgewise_compiler.weights.views import View, split
 from edgewise_runtime.errors import UnsupportedError
@@ -35,8 +34,7 @@ _ROTARY, _NONE = "rope", "nope"
 
 def read_config(hf: Mapping[str, Any]) -> ModelConfig:
     """Layers are Mamba's where config.json says nothing of them, and positions there are none."""
-    says = _TRAITS.says
-    fields = ConfigFields({**hf, **{key: says[key] for key in says if hf.get(key) is None}})
+    fields = decoder.fields_of(_TRAITS, hf)
     count = fields.integer("num_hidden_layers", 1, decoder.MAX_LAYERS)
     width = fields.integer("shared_intermediate_size", 1, decoder.MAX_WIDTH * 8)
     kinds = hf.get("layer_types") or hf.get("layers_block_type") or ["mamba"] * count

@@ -13,9 +13,8 @@ from edgewise_compiler.models import decoder, olmo2
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.rope import RopeConfig, read_rope
-from edgewise_compiler.models.shape import WINDOWED
+from edgewise_compiler.models.shape import FULL, LOCAL, WINDOWED, layer_kinds
 
-_LOCAL, _FULL = "sliding_attention", "full_attention"
 _PERIOD = 4
 """Of so many layers the last one has no window, where config.json does not say which."""
 _TRAITS = decoder.Traits(
@@ -37,12 +36,11 @@ def read_config(hf: Mapping[str, Any]) -> ModelConfig:
     fields = ConfigFields(hf)
     if not fields.has("layer_types"):
         count = fields.integer("num_hidden_layers", 1, decoder.MAX_LAYERS)
-        kinds = [_LOCAL if (i + 1) % _PERIOD else _FULL for i in range(count)]
-        hf = {**hf, "layer_types": kinds}
+        hf = {**hf, "layer_types": layer_kinds(count, _PERIOD)}
     both = ConfigFields(fields.mapping("rope_parameters") or {})
-    if _FULL in both.values or _LOCAL in both.values:
-        cfg = olmo2.read_config({**hf, "rope_parameters": both.mapping(_FULL)}, _TRAITS)
-        inner = {**hf, "rope_parameters": both.mapping(_LOCAL)}
+    if FULL in both.values or LOCAL in both.values:
+        cfg = olmo2.read_config({**hf, "rope_parameters": both.mapping(FULL)}, _TRAITS)
+        inner = {**hf, "rope_parameters": both.mapping(LOCAL)}
         local = read_rope(inner, context=cfg.context, theta=_TRAITS.rope_theta)
     else:
         cfg = olmo2.read_config(hf, _TRAITS)

@@ -25,7 +25,10 @@ _RECURRENT = ("state_size", "mamba_d_state", "ssm_state_size", "ssm_cfg", "conv_
 _QUANTIZED = ("quantization", "quantization_config", "compression_config")
 _GATES = ("hidden_activation", "hidden_act", "activation_function")
 _FULL = ("full_attention", "attention")
-_WINDOWS = ("sliding_attention", "chunked_attention")
+LOCAL, FULL = "sliding_attention", "full_attention"
+"""Kinds of layers with a window and without."""
+
+_WINDOWS = (LOCAL, "chunked_attention")
 
 
 def _activation(fields: ConfigFields) -> str | None:
@@ -72,6 +75,11 @@ WINDOWED = "sliding windows"
 """The trait's name, for families that know it."""
 
 
+def layer_kinds(layers: int, period: int) -> list[str]:
+    """``layer_types`` where of so many layers the last one has no window; of 0 all have one."""
+    return [FULL if period and (i + 1) % period == 0 else LOCAL for i in range(layers)]
+
+
 def read_windows(
     fields: ConfigFields, layers: int, context: int, *, apart: bool = False
 ) -> tuple[int | None, tuple[int, ...]]:
@@ -98,7 +106,7 @@ def read_windows(
                 remedy=f"Use a model with windows or without; see {PAGE}.",
                 code="unsupported.attention",
             )
-        local = tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
+        local = tuple(i for i, kind in enumerate(kinds) if kind == LOCAL)
     if not fields.has("sliding_window") or not fields.flag("use_sliding_window", True):
         return None, ()
     window = fields.integer("sliding_window", 1, _MOST)

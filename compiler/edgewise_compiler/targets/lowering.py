@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from edgewise_compiler.graph.build import SharedSizes
 from edgewise_compiler.graph.nodes import Node, Value
 from edgewise_compiler.graph.operations import (
     Attention,
+    Combine,
     Experts,
     Heads,
     Operation,
@@ -149,7 +150,7 @@ class Lowering:
             )
         return spec, (weight, *biases)
 
-    def route_tensors(self, route: Value, op: Route | Experts) -> tuple[Tensor, Tensor]:
+    def route_tensors(self, route: Value, op: Route | Experts | Combine) -> tuple[Tensor, Tensor]:
         """Which experts each row has, and their weights."""
         rows = self.row_bound(route)
         weights = route.width - op.chosen
@@ -251,6 +252,12 @@ def param_tensors(tensors: Tensors) -> dict[str, Tensor]:
 def param_bytes(params: tuple[Tensor, ...]) -> int:
     """Bytes of parameters, whose shapes have no symbols."""
     return sum(param.bytes for param in params)
+
+
+def by_pairs(tensor: Tensor, chosen: int) -> Tensor:
+    """A tensor with a row for each of a row's experts, which lie beside each other in it."""
+    rows, width = (int(extent) for extent in tensor.shape)
+    return replace(tensor, shape=(rows * chosen, width // chosen))
 
 
 def experts_bytes(params: tuple[Tensor, ...], experts: int, chosen: int, rows: Expr) -> Expr:

@@ -9,6 +9,10 @@ export const CHARACTER_OF: readonly string[] = (() => {
   });
 })();
 
+/** The token that stands for a byte where a model falls back to bytes. */
+export const byteToken = (byte: number): string =>
+  `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
+
 const utf8 = new TextEncoder();
 
 /** A text with each of its bytes spelled. */

@@ -1,6 +1,7 @@
 /** What gives the pieces of a text their ids. */
 
 import type { Vocabulary } from "../rules.ts";
+import { byteToken } from "./bytes.ts";
 
 export interface Model {
   /**
@@ -13,9 +14,7 @@ export interface Model {
 
 /** The ids of the tokens that stand for one byte each. */
 export function bytesOf(vocabulary: Vocabulary): (number | undefined)[] {
-  return Array.from({ length: 256 }, (_, byte) =>
-    vocabulary.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
-  );
+  return Array.from({ length: 256 }, (_, byte) => vocabulary.get(byteToken(byte)));
 }
 
 export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");

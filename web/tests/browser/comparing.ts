@@ -72,3 +72,21 @@ export async function compare(
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
   return compared;
 }
+
+/** What is drawn by seeds after each prompt: of all together, and of each alone in steps one by one. */
+export function drawnTwice(page: Page, name: string, prompts: readonly (readonly number[])[]) {
+  return page.evaluate(
+    async ({ name, prompts }) => {
+      const options = { maxTokens: 24, temperature: 0.9, seed: 3, ignoreEos: true, n: 1 };
+      const ask = async (prompt: readonly number[], logprobs: boolean) => {
+        const [one] = await library.choices(name, prompt, { ...options, logprobs });
+        return one?.tokenIds;
+      };
+      const together = await Promise.all(prompts.map((prompt) => ask(prompt, false)));
+      const alone = [];
+      for (const prompt of prompts) alone.push(await ask(prompt, true));
+      return { together, alone };
+    },
+    { name, prompts },
+  );
+}

@@ -1,7 +1,7 @@
 /** Mixtures of experts: a tab computes what Python does, whatever stands beside a text. */
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { asking, compare } from "./comparing.ts";
+import { asking, compare, drawnTwice } from "./comparing.ts";
 import { FLOAT32, readExpected } from "./expected.ts";
 import type {} from "./pages/library.ts";
 import { openSession, type Session } from "./session.ts";
@@ -32,16 +32,6 @@ it("say what Python's engine says on the same adapter, but for near ties", async
 });
 
 it("give a text the same tokens alone and beside others", async () => {
-  const drawn = await page.evaluate(async (prompts) => {
-    const options = { maxTokens: 24, temperature: 0.9, seed: 3, ignoreEos: true, n: 1 };
-    const ask = async (prompt: readonly number[], logprobs: boolean) => {
-      const [one] = await library.choices("experts", prompt, { ...options, logprobs });
-      return one?.tokenIds;
-    };
-    const together = await Promise.all(prompts.map((prompt) => ask(prompt, false)));
-    const alone = [];
-    for (const prompt of prompts) alone.push(await ask(prompt, true));
-    return { together, alone };
-  }, prompts);
+  const drawn = await drawnTwice(page, "experts", prompts);
   expect(drawn.alone).toEqual(drawn.together);
 });

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import { asking, compare } from "./comparing.ts";
+import { asking, compare, drawnTwice } from "./comparing.ts";
 import { CODES, readExpected } from "./expected.ts";
 import type {} from "./pages/library.ts";
 import { WAIT } from "./paths.ts";
@@ -45,17 +45,7 @@ it("say what Python's engine says on the same adapter, but for near ties", async
 });
 
 it("draw with seeds, bursts as steps one by one, alone as beside others", async () => {
-  const drawn = await page.evaluate(async (prompts) => {
-    const options = { maxTokens: 24, temperature: 0.9, seed: 3, ignoreEos: true, n: 1 };
-    const ask = async (prompt: readonly number[], logprobs: boolean) => {
-      const [one] = await library.choices("coded", prompt, { ...options, logprobs });
-      return one?.tokenIds;
-    };
-    const together = await Promise.all(prompts.map((prompt) => ask(prompt, false)));
-    const alone = [];
-    for (const prompt of prompts) alone.push(await ask(prompt, true));
-    return { together, alone };
-  }, prompts);
+  const drawn = await drawnTwice(page, "coded", prompts);
   expect(drawn.alone).toEqual(drawn.together);
 });
 

@@ -48,6 +48,7 @@ from edgewise_compiler.targets.lowering import (
     Table,
     add,
     attention_cost,
+    by_pairs,
     experts_bytes,
     lower_nodes,
     mul,
@@ -240,9 +241,9 @@ def _experts(low: CpuLowering, node: Node[Experts]) -> Iterator[Call]:
         each=op.each,
     )
     arguments = (
-        *read(*_by_pairs(low.value(source), op.chosen if op.each else 1), *params),
+        *read(*(by_pairs(x, op.chosen if op.each else 1) for x in low.value(source)), *params),
         *read(*_ordered(low, routed, op)),
-        *to("write", *_by_pairs(low.value(out), op.chosen)),
+        *to("write", *(by_pairs(y, op.chosen) for y in low.value(out))),
     )
     moved = add(
         experts_bytes(params, op.experts, op.chosen, "n"),
@@ -252,23 +253,11 @@ def _experts(low: CpuLowering, node: Node[Experts]) -> Iterator[Call]:
     yield Call(experts(spec, low.isa), arguments, node.label, moved, flops)
 
 
-def _by_pairs(tensors: tuple[Tensor, ...], chosen: int) -> Iterator[Tensor]:
-    """Tensors with a row for each of a row's experts, which lie beside each other in it."""
-    for tensor in tensors:
-        rows, width = (int(extent) for extent in tensor.shape)
-        yield replace(tensor, shape=(rows * chosen, width // chosen))
-
-
 def _combine(low: CpuLowering, node: Node[Combine]) -> Iterator[Call]:
     y, routed, *others = node.inputs
     op, out = node.op, node.output
     added = op.epilogue == "add"
-    weights = Tensor(
-        f"{routed.id}.weights",
-        "scratch",
-        "float32",
-        (low.row_bound(routed), op.chosen + op.shared),
-    )
+    _, weights = low.route_tensors(routed, op)
     shared = low.value(others[0]) if op.shared else ()
     kernel = combine(
         low.row_bound(out), out.width, op.chosen, low.isa, shared=op.shared, added=added

@@ -57,6 +57,7 @@ from edgewise_compiler.targets.lowering import (
     Table,
     add,
     attention_cost,
+    by_pairs,
     experts_bytes,
     lower_nodes,
     mul,
@@ -273,7 +274,7 @@ def _route(low: GpuLowering, node: Node[Route], *, many_rows: bool) -> Iterator[
 def _experts(low: GpuLowering, node: Node[Experts], *, many_rows: bool) -> Iterator[Call]:
     (source, routed), out, op = node.inputs, node.output, node.op
     pairs, serial = low.row_bound(out) * op.chosen, low.variant.serial
-    x = _by_pairs(low.value(source), op.chosen if op.each else 1)
+    x = by_pairs(low.value(source), op.chosen if op.each else 1)
     outputs = low.parts[node.params[0]]
     height = sum(part.rows for part in outputs) // op.experts
     for part in outputs:
@@ -310,18 +311,11 @@ def _experts(low: GpuLowering, node: Node[Experts], *, many_rows: bool) -> Itera
         yield _call(launch, arguments, node.label if last else part.name, moved, flops)
 
 
-def _by_pairs(tensor: Tensor, chosen: int) -> Tensor:
-    """A tensor with a row for each of a row's experts, which lie beside each other in it."""
-    rows, width = (int(extent) for extent in tensor.shape)
-    return replace(tensor, shape=(rows * chosen, width // chosen))
-
-
 def _combine(low: GpuLowering, node: Node[Combine]) -> Iterator[Call]:
     (y, routed, *others), op, out = node.inputs, node.op, node.output
     added, count = op.epilogue == "add", op.chosen + op.shared
     launch = combine(low.row_bound(out), out.width, op.chosen, shared=op.shared, added=added)
-    rows = low.row_bound(routed)
-    weights = Tensor(f"{routed.id}.weights", "scratch", "float32", (rows, count))
+    _, weights = low.route_tensors(routed, op)
     arguments = (
         *read(low.value(y), *((low.value(others[0]),) if op.shared else ()), weights),
         *to("readwrite" if added else "write", low.value(out)),

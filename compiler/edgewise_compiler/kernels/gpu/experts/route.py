@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from tvm.ir import Expr as TirExpr
@@ -192,11 +193,11 @@ def order(N: int, chosen: int, experts: int, rows: int) -> Launch:
         counts = shared((experts,), "int32")
         place, tile, count = (local((1,), "int32") for _ in range(3))
 
-        def every(action: object) -> None:
+        def every(action: Callable[[TirExpr], None]) -> None:
             with T.serial(0, -(-experts // wide)) as turn:
                 e = bind(turn * wide + thread.t)
                 with when(e < experts):
-                    action(e)  # type: ignore[operator]
+                    action(e)
 
         def counted(e: TirExpr) -> None:
             store(count, 0, 0)
