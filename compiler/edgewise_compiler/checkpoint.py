@@ -33,7 +33,7 @@ from edgewise_compiler.models.text_part import text_part, text_tensors
 from edgewise_compiler.packed.reader import PackedReader
 from edgewise_compiler.packed.table import unpacked
 from edgewise_compiler.quantize.codes import Holders
-from edgewise_compiler.vectors import as_file, ranks, vector_rules, yes_less_no
+from edgewise_compiler.vectors import as_file, ranks, read_said, vector_rules, yes_less_no
 from edgewise_compiler.weights.bare import HEAD, is_bare, with_prefix
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import check_fetched, checkpoint_json
@@ -195,8 +195,9 @@ def _vector_rules(
     """What vectors.json is to say; nothing of files and of folders that say nothing of vectors."""
     if not path.is_dir():
         return {}
-    rules = vector_rules(path)
-    if ranks(path, model):
+    said = read_said(path)
+    rules = vector_rules(said)
+    if ranks(said, model):
         rules["yes_less_no"] = yes_less_no(weights, files, model)
     return rules
 

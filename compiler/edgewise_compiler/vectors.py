@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,42 +34,63 @@ _MODES = {
 }
 
 
-def vector_rules(folder: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Said:
+    """What a folder says of vectors.
+
+    Attributes:
+        settings: of `SETTINGS`, empty where there are none.
+        modules: of `MODULES`; None where there is no such file.
+    """
+
+    folder: Path
+    settings: Mapping[str, Any]
+    modules: Sequence[Mapping[str, Any]] | None
+
+    @property
+    def kinds(self) -> list[str]:
+        """What each module is."""
+        return [str(one.get("type")).rpartition(".")[2] for one in self.modules or ()]
+
+
+def read_said(folder: Path) -> Said:
+    """Read both files. Raises CheckpointError for one that is malformed."""
+    settings, modules = _read(folder, SETTINGS), _read(folder, MODULES)
+    if modules is not None and not (
+        isinstance(modules, list) and all(isinstance(one, dict) for one in modules)
+    ):
+        raise _malformed(MODULES, modules)
+    return Said(folder, settings if isinstance(settings, dict) else {}, modules)
+
+
+def vector_rules(said: Said) -> dict[str, Any]:
     """``pooling``, ``normalize`` and ``prompts`` of a folder; empty where it says nothing.
 
     Raises:
         CheckpointError: a file that is malformed.
         UnsupportedError: ``unsupported.pooling`` for another pooling, or a step that is not done.
     """
-    settings = _read(folder, SETTINGS)
-    modules = _read(folder, MODULES)
     found: dict[str, Any] = {}
-    if isinstance(settings, dict) and isinstance(settings.get("prompts"), dict):
-        prompts = settings["prompts"].items()
-        found["prompts"] = {name: text for name, text in prompts if isinstance(text, str)}
-    if modules is None:
+    prompts, kinds = said.settings.get("prompts"), said.kinds
+    if isinstance(prompts, dict):
+        found["prompts"] = {name: text for name, text in prompts.items() if isinstance(text, str)}
+    if said.modules is None or "LogitScore" in kinds:
         return found
-    if not isinstance(modules, list) or not all(isinstance(one, dict) for one in modules):
-        raise _malformed(MODULES, modules)
-    kinds = [str(one.get("type")).rpartition(".")[2] for one in modules]
-    if "LogitScore" in kinds:
-        return found
-    for module, kind in zip(modules, kinds, strict=True):
+    for module, kind in zip(said.modules, kinds, strict=True):
         if kind == "Pooling":
-            found["pooling"] = _pooling(folder, module.get("path"))
+            found["pooling"] = _pooling(said.folder, module.get("path"))
         elif kind not in ("Transformer", "Normalize"):
             raise _refused(f"a step {shorten(kind)} behind the model")
     return found | {"normalize": "Normalize" in kinds}
 
 
-def ranks(folder: Path, model: ModelConfig) -> bool:
+def ranks(said: Said, model: ModelConfig) -> bool:
     """Whether a checkpoint is one that ranks texts by "yes" and "no"."""
     if model.family not in RANKING:
         return False
-    settings, modules = _read(folder, SETTINGS), _read(folder, MODULES)
-    kinds = [str(one.get("type")) for one in modules if isinstance(one, dict)] if modules else []
-    crosses = isinstance(settings, dict) and settings.get("model_type") == "CrossEncoder"
-    return crosses or any("LogitScore" in kind for kind in kinds) or "rerank" in folder.name.lower()
+    crosses = said.settings.get("model_type") == "CrossEncoder"
+    scores = any("LogitScore" in kind for kind in said.kinds)
+    return crosses or scores or "rerank" in said.folder.name.lower()
 
 
 def yes_less_no(weights: WeightReader, files: Mapping[str, bytes], model: ModelConfig) -> str:

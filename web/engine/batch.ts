@@ -352,7 +352,8 @@ export class Batch {
       for (const [row, { sequence }] of queries.entries()) {
         table.set(this.ofGroup(group, sequence.pages), row * this.columns + abi.TABLE_HEADER);
       }
-      this.program.write(name, table.slice());
+      // It takes what is there now: the next group writes over it.
+      this.program.write(name, table);
     }
     this.tabled = queries.map(({ sequence }) => sequence.pages.length);
   }
