@@ -14,12 +14,13 @@ import pytest
 from edgewise import AsyncEngine, Engine
 from edgewise.embedding import normalized
 from edgewise.hosting.local import LocalModel
-from edgewise.ranking import AFTER, BEFORE, asked_ids, between, probabilities
+from edgewise.ranking import asked_ids, between, probabilities
 from edgewise.server.app import make_app
 from edgewise.server.run import in_background, listen
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.compile import compile_model
 from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError
+from edgewise_runtime.format.vectors import AFTER, BEFORE
 from tests.parity import reference
 from tests.parity.test_parity import F32_TOLERANCE, config
 from tests.sdk.server.client import Client

@@ -41,7 +41,7 @@ def read_config(reader: GgufReader) -> dict[str, Any]:
         "hidden_size": hidden,
         "num_hidden_layers": keys.integer("block_count"),
         "num_attention_heads": heads,
-        "num_key_value_heads": keys.integer("attention.head_count_kv", default=heads),
+        "num_key_value_heads": keys.of_layers("attention.head_count_kv", default=heads),
         "head_dim": head_dim,
         "intermediate_size": keys.integer("feed_forward_length"),
         "vocab_size": reader.shape("token_embd.weight")[0],
