@@ -142,7 +142,7 @@ def yes_less_no(weights: WeightReader, backend: Tokenizer, model: ModelConfig) -
 
 def as_text(direction: Floats) -> str:
     """Numbers as `vectors.json` has them, float32 in base64."""
-    return base64.b64encode(direction.astype("<f4")).decode()
+    return base64.b64encode(direction.astype("<f4").tobytes()).decode()
 
 
 def as_file(rules: Mapping[str, Any]) -> bytes:

@@ -148,9 +148,7 @@ def phi3(keys: Keys, config: Config) -> dict[str, Any]:
 def qwen2moe(keys: Keys, config: Config) -> dict[str, Any]:
     """Every layer has experts, whose weights are what the softmax over all of them gave, and one
     for all rows, which is as wide as an MLP unless the file says otherwise."""
-    width = keys.integer(
-        "expert_shared_feed_forward_length", default=config["intermediate_size"]
-    )
+    width = keys.integer("expert_shared_feed_forward_length", default=config["intermediate_size"])
     return {
         "num_experts_per_tok": keys.integer("expert_used_count"),
         "moe_intermediate_size": keys.integer("expert_feed_forward_length"),

@@ -130,7 +130,8 @@ def _params(checkpoint: Checkpoint, kind: Kind) -> list[LinearSpec | RouterSpec 
         if isinstance(spec, LinearSpec | RouterSpec | VectorSpec)
     ]
     if kind.mixture and model.tied:
-        found.append(LinearSpec(HEAD, found[0].sources, (model.vocab,), model.hidden))
+        table = ("model.embed_tokens.weight",)
+        found.append(LinearSpec(HEAD, table, (model.vocab,), model.hidden))
     return found
 
 
