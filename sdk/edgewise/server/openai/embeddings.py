@@ -36,7 +36,7 @@ class EmbeddingsApi:
     async def _found(self, asked: EmbeddingRequest) -> list[Embedded]:
         hosted = await self._models.get(asked.model)
         check_vectors(hosted.facts, len(asked.texts), asked.dimensions)
-        return await hosted.embed(asked.texts, pooling=asked.pooling)
+        return await hosted.embed(asked.texts, pooling=asked.pooling, prompt=asked.prompt_name)
 
 
 def _written(asked: EmbeddingRequest, found: Sequence[Embedded]) -> Iterator[dict[str, Any]]:
