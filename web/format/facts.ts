@@ -78,13 +78,13 @@ export function checkFacts({ model, stateGroups, layouts }: BundleManifest): voi
   for (const [name, tensors] of layouts) {
     const where = `the layout ${shorten(name)}`;
     for (const [layer, mixture] of checkLayout(model, where, tensors)) {
-      const said = shorten(mixture);
+      const said = words(mixture);
       if (!mixtures.has(said)) mixtures.set(said, `${layer} in ${where}`);
     }
   }
   const [first, second] = mixtures;
   if (first && second) {
-    throw fail(`${first[1]} has experts of ${first[0]}, and ${second[1]} of ${second[0]}`);
+    throw fail(`${first[1]} has ${first[0]}, and ${second[1]} ${second[0]}`);
   }
 }
 
@@ -92,6 +92,10 @@ function checkGroup({ kvHeads, headDim }: ModelInfo, group: StateGroup): void {
   if (kvHeads === group.kvHeads && headDim === group.headDim) return;
   const found = `${group.kvHeads}, ${group.headDim}`;
   throw fail(`kv_heads and head_dim of ${kvHeads}, ${headDim}, and a state group of ${found}`);
+}
+
+function words([experts, width, shared]: Mixture): string {
+  return `${experts} experts of ${width}${shared > 0 ? ` and one of ${shared}` : ""}`;
 }
 
 /** Returns the experts of each layer that has some. */

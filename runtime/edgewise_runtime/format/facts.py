@@ -50,6 +50,10 @@ class Mixture(NamedTuple):
     width: int
     shared: int
 
+    def __str__(self) -> str:
+        beside = f" and one of {self.shared}" if self.shared else ""
+        return f"{self.experts} experts of {self.width}{beside}"
+
 
 def _up(rows: int, step: int = GROUP) -> int:
     return -(-rows // step) * step
@@ -105,7 +109,7 @@ def check_facts(manifest: BundleManifest) -> None:
             mixtures.setdefault(mixture, f"{layer} in {where}")
     if len(mixtures) > 1:
         (one, first), (other, second), *_ = mixtures.items()
-        raise _error(f"{first} has experts of {[*one]}, and {second} of {[*other]}")
+        raise _error(f"{first} has {one}, and {second} {other}")
 
 
 def _check_group(model: ModelInfo, group: StateGroup) -> None:
