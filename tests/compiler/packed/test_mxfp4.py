@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,20 @@ def test_tensors_that_do_not_fit_together_are_refused(
 
     coded, _ = write_both(checkpoints(CASE), tmp_path, change)
     with pytest.raises(CheckpointError, match=words):
+        open_checkpoint(coded)
+
+
+@pytest.mark.parametrize("shape", [(1 << 40, 0, 2), (1025, 64, 1), (0, 64, 2), (6, 64, 0)])
+def test_experts_without_weights_and_too_many_are_refused(
+    shape: tuple[int, ...], checkpoints: Folders, tmp_path: Path
+) -> None:
+    def change(tensors: dict[str, Stored]) -> None:
+        name = "model.layers.1.mlp.experts.down_proj"
+        tensors[f"{name}_blocks"] = "U8", (*shape, 16), bytes(16 * math.prod(shape))
+        tensors[f"{name}_scales"] = "U8", shape, bytes(math.prod(shape))
+
+    coded, _ = write_both(checkpoints(CASE), tmp_path, change)
+    with pytest.raises(CheckpointError, match=rf"is of {shape[0]} experts of .*1 to 1024"):
         open_checkpoint(coded)
 
 
