@@ -303,18 +303,27 @@ weights of the last norm by that of the logits."""
 def _taps(model: Any) -> Iterator[tuple[str, Any, Pick]]:
     """Where our kernels' outputs appear in a model of transformers."""
     text = getattr(model.model, "language_model", model.model)
+    turned = _turned(text.config)
     # With the factor that some have on it.
     yield "embed/embed", text.layers[0], _input
     for i, layer in enumerate(text.layers):
         after = hasattr(layer, "post_feedforward_layernorm")
         for label, name, pick in (*TAPS, *(AFTER if after else BEFORE)):
             module = _module(layer, name)
-            if module is not None:
+            # Heads of which a part turns have their elements in another order here.
+            if module is not None and (turned == 1.0 or not label.startswith("qkv")):
                 yield f"prefill/layers.{i}.{label}", module, pick
         if not after:
             mixed = _module(layer, "mlp.experts") is not None
             yield f"prefill/layers.{i}.{'combine' if mixed else 'down'}", layer, _output
     yield "logits/norm", text.norm, _output
+
+
+def _turned(config: Any) -> float:
+    """Which part of a head turns."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    found = rope.get("partial_rotary_factor") or getattr(config, "partial_rotary_factor", None)
+    return float(found or 1.0)
 
 
 def _module(layer: Any, name: str) -> Any:
