@@ -58,7 +58,8 @@ class Driver:
         return Stream(pages, slot, beside=beside)
 
     def _taken(self) -> list[int]:
-        pages, self._free = self._free[: self.pages_per_stream], self._free[self.pages_per_stream :]
+        pages: list[int] = self._free[: self.pages_per_stream]
+        self._free = self._free[self.pages_per_stream :]
         return pages
 
     def prefill(self, chunks: Sequence[tuple[Stream, Sequence[int]]]) -> list[Floats]:

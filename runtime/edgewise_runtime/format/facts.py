@@ -161,8 +161,8 @@ def _check_layout(
     for layer in mixed:
         router = tensors.get(f"{layer}.{ROUTER}.weight")
         shape = () if router is None else router.shape
-        own = {what: linears.get((layer, what), NONE) for what in EXPERTS}
-        found[layer] = _check_mixture(model, where, layer, shape, own)
+        parts_of = {what: linears.get((layer, what), NONE) for what in EXPERTS}
+        found[layer] = _check_mixture(model, where, layer, shape, parts_of)
     return found
 
 
