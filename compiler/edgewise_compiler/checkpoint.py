@@ -164,6 +164,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
             weights = RenamedReader(weights, names)
             held = {ours: held[name] for ours, name in names.items() if name in held}
         model = replace(model, tied=model.tied and not _has_own_head(weights))
+        _check_experts(model, weights)
         # Before anything is padded: errors say the shapes that the files have to have.
         stored = replace(model, head_dim=model.stored_head_dim)
         views = family.views(stored)
@@ -223,6 +224,23 @@ def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> 
             f"such as {shorten(left[0])}.",
             remedy="Check 'architectures' and the bias options in config.json.",
             code="checkpoint.weights",
+        )
+
+
+def _check_experts(model: ModelConfig, weights: WeightReader) -> None:
+    """Refuse experts that the file has no room for, before there are names for each of them."""
+    mixture = model.mixture
+    if mixture is None:
+        return
+    count = len(mixture.layers) * mixture.experts
+    least = count * 3 * model.hidden * mixture.intermediate // 8
+    there = sum(map(weights.size, weights.names()))
+    if least > there:
+        raise CheckpointError(
+            f"config.json asks for {count:,} experts of {model.hidden} by {mixture.intermediate}, "
+            f"{least:,} bytes or more; the checkpoint's tensors have {there:,}.",
+            remedy="Use weights and config.json of the same checkpoint.",
+            code="checkpoint.shape",
         )
 
 

@@ -211,7 +211,7 @@ def run_transformers(checkpoint: Path, tokens: Rows[int], *, rows: int, head_dim
     model = AutoModelForCausalLM.from_pretrained(
         checkpoint, dtype=torch.float32, attn_implementation="eager"
     ).eval()
-    _check_vocabulary(str(checkpoint), tokens, model.config.vocab_size)
+    _check_vocabulary(str(checkpoint), tokens, model.config.get_text_config().vocab_size)
     outputs: Outputs = {}
     handles = [
         module.register_forward_hook(_hook(outputs, label, pick))
@@ -224,11 +224,13 @@ def run_transformers(checkpoint: Path, tokens: Rows[int], *, rows: int, head_dim
         for handle in handles:
             handle.remove()
     outputs["logits"] = logits[-rows:].numpy()
-    for label in [label for label in outputs if label.startswith("logits/")]:
-        outputs[label] = outputs[label][-rows:]
-    config = model.config
+    config = model.config.get_text_config()
+    outputs["logits/norm"] = outputs["logits/norm"][-rows:]
+    for ends, factor in FACTORS.items():
+        for label in [label for label in outputs if label.endswith(ends)]:
+            outputs[label] = outputs[label] / getattr(config, factor, 1.0)
     stored = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    for label in [label for label in outputs if ".qkv." in label or label.endswith(".attention")]:
+    for label in [label for label in outputs if ".qkv" in label or label.endswith(".attention")]:
         outputs[label] = _padded(outputs[label], stored, head_dim)
     return _join_qkv(outputs)
 
@@ -251,23 +253,84 @@ def _input(inputs: tuple[Any, ...], output: Any) -> Any:
     return inputs[0]
 
 
+def _weights(inputs: tuple[Any, ...], output: Any) -> Any:
+    """Of a router, which gives logits, weights of those that it chose, and which they are."""
+    return output[1]
+
+
+Tap = tuple[str, str, Pick]
+"""What ours is called in a layer, the module there, and what of it is compared."""
+
+TAPS: tuple[Tap, ...] = (
+    ("attn_norm", "input_layernorm", _output),
+    ("qkv", "self_attn.qkv_proj", _output),
+    *((f"qkv.{part}", f"self_attn.{part}_proj", _output) for part in ("q", "k", "v")),
+    ("attention", "self_attn.o_proj", _input),
+    ("gate_up", "mlp.down_proj", _input),
+    ("gate_up", "shared_mlp.output_linear", _input),
+    ("router", "mlp.gate", _weights),
+    ("router", "mlp.router", _weights),
+    ("shared.gate_up", "mlp.shared_expert.down_proj", _input),
+    ("shared.down", "mlp.shared_expert.down_proj", _output),
+)
+"""What all layers have, of these, wherever their norms are. What is between a router and the sum of
+its experts is in another order there."""
+
+BEFORE: tuple[Tap, ...] = (
+    ("o", "post_attention_layernorm", _input),
+    ("mlp_norm", "post_attention_layernorm", _output),
+)
+"""Of layers whose norms are before their branches: linears add onto the residual."""
+
+AFTER: tuple[Tap, ...] = (
+    ("o", "self_attn.o_proj", _output),
+    ("attn_post_norm", "post_attention_layernorm", _output),
+    ("mlp_norm", "pre_feedforward_layernorm", _output),
+    ("down", "mlp.down_proj", _output),
+    ("mlp_post_norm", "post_feedforward_layernorm", _output),
+)
+"""Of layers that have norms after their branches, or around them."""
+
+
+FACTORS = {
+    ("/embed", ".o", ".down"): "residual_multiplier",
+    ("logits/norm",): "logits_scaling",
+}
+"""What Granite has, by ends of labels: our stream is divided by the factor of its branches, and the
+weights of the last norm by that of the logits."""
+
+
 def _taps(model: Any) -> Iterator[tuple[str, Any, Pick]]:
-    """Where our kernels' outputs appear in a Llama-shaped model of transformers."""
-    yield "embed/embed", model.model.embed_tokens, _output
-    for i, layer in enumerate(model.model.layers):
-        p = f"prefill/layers.{i}"
-        yield f"{p}.attn_norm", layer.input_layernorm, _output
-        for part in ("q", "k", "v"):
-            yield f"{p}.qkv.{part}", getattr(layer.self_attn, f"{part}_proj"), _output
-        yield f"{p}.attention", layer.self_attn.o_proj, _input
-        yield f"{p}.o", layer.post_attention_layernorm, _input
-        yield f"{p}.mlp_norm", layer.post_attention_layernorm, _output
-        if hasattr(layer.mlp, "down_proj"):
-            yield f"{p}.gate_up", layer.mlp.down_proj, _input
-            yield f"{p}.down", layer, _output
-        else:  # A mixture of experts: what is in between is in another order.
-            yield f"{p}.combine", layer, _output
-    yield "logits/norm", model.model.norm, _output
+    """Where our kernels' outputs appear in a model of transformers."""
+    text = getattr(model.model, "language_model", model.model)
+    turned = _turned(text.config)
+    # With the factor that some have on it.
+    yield "embed/embed", text.layers[0], _input
+    for i, layer in enumerate(text.layers):
+        after = hasattr(layer, "post_feedforward_layernorm")
+        for label, name, pick in (*TAPS, *(AFTER if after else BEFORE)):
+            module = _module(layer, name)
+            # Heads of which a part turns have their elements in another order here.
+            if module is not None and (turned == 1.0 or not label.startswith("qkv")):
+                yield f"prefill/layers.{i}.{label}", module, pick
+        if not after:
+            mixed = _module(layer, "mlp.experts") is not None
+            yield f"prefill/layers.{i}.{'combine' if mixed else 'down'}", layer, _output
+    yield "logits/norm", text.norm, _output
+
+
+def _turned(config: Any) -> float:
+    """Which part of a head turns."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    found = rope.get("partial_rotary_factor") or getattr(config, "partial_rotary_factor", None)
+    return float(found or 1.0)
+
+
+def _module(layer: Any, name: str) -> Any:
+    """A module of a layer by its path, None where it has none of that name."""
+    for part in name.split("."):
+        layer = getattr(layer, part, None)
+    return layer
 
 
 def _hook(outputs: Outputs, label: str, pick: Pick) -> Callable[[Any, tuple[Any, ...], Any], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from edgewise.unread import KINDS, unread
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text.template import Message
@@ -16,7 +17,8 @@ def conversation(messages: Any) -> list[Message]:
     """Return the only conversation, its contents as text.
 
     Raises InputError ``input.messages`` for what is none, ``input.content`` for parts that are no
-    text, ``input.stream`` where there are several.
+    text, ``input.stream`` where there are several, UnsupportedError ``unsupported.content`` for an
+    image or the like.
     """
     found, alone = each_conversation(messages)
     if alone:
@@ -31,7 +33,8 @@ def conversation(messages: Any) -> list[Message]:
 def each_conversation(messages: Any) -> tuple[list[list[Message]], bool]:
     """Return each conversation, its contents as text, and whether there was just one.
 
-    Raises InputError ``input.messages`` and ``input.content``.
+    Raises InputError ``input.messages`` and ``input.content``, UnsupportedError
+    ``unsupported.content``.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise InputError(
@@ -68,6 +71,8 @@ def _text(part: Any) -> str:
         if isinstance(text, str):
             return text
     kind = part.get("type") if isinstance(part, Mapping) else part
+    if isinstance(kind, str) and kind in KINDS:
+        raise unread("A message's content has a part of", kind)
     raise InputError(
         f"A message's content has a part of {shorten(kind)}; only parts of text are read.",
         remedy='A part is a dict such as {"type": "text", "text": "Hello"}.',

@@ -58,7 +58,7 @@ def _tiny(folder: Path) -> Path:
 
 
 def _experts(folder: Path) -> Path:
-    return write_tiny("qwen3moe-step", folder)
+    return write_tiny("gptoss-window", folder)
 
 
 def _windowed(folder: Path) -> Path:
@@ -87,8 +87,8 @@ BUNDLES: Mapping[str, Made] = {
     # As tests/conftest.py compiles it, so that kernels are generated once.
     "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),
     "wide-f16": Made(_wide, "f16"),
-    "experts-q4": Made(_experts, "q4"),
-    # As tests/conftest.py compiles it, too: two state groups, one of them with a window.
+    # As tests/conftest.py compiles them, too: two state groups, one of them with a window.
+    "experts-q4": Made(_experts, "q4", prefill_chunk=128),
     "windowed-q4": Made(_windowed, "q4", prefill_chunk=128),
 }
 

@@ -19,7 +19,7 @@ LIKELY_OF = "webgpu-f32"
 """Of so many prompts, tokens and this program it is told how likely they are."""
 
 EXPERTS = "webgpu-f32"
-"""A program with mixtures of experts."""
+"""A program with mixtures of experts, sinks and windows."""
 
 CODED = "webgpu-f32-kv8"
 """A program with int8 pages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,19 @@ def test_a_tensor_of_another_shape_is_refused_with_both_shapes(folder: Path) -> 
     assert "k_proj.weight" in message
     assert "[64, 64]" in message
     assert "[32, 64]" in message
+
+
+def test_experts_that_the_file_has_no_room_for_are_refused_before_each_gets_names(
+    tmp_path: Path,
+) -> None:
+    folder = write_checkpoint("qwen3moe-step", tmp_path)
+    change(folder, "config.json", num_experts=1000, num_hidden_layers=1000)
+    tracemalloc.start()
+    try:
+        assert "999,000 experts of 64 by 48" in opening_fails(folder)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_tensor_that_nothing_uses_is_refused(tmp_path: Path) -> None:

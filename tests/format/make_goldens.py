@@ -5,6 +5,8 @@ plan for an operation, the plans of one of them as they were compiled, and in fa
 Python runtime reads out of these. Nothing has to stay as the compiler is: they are valid as long as
 the format's version stays.
 
+In mixtures/ are manifests of models with experts, without their programs.
+
 Beside them, what lies where in step buffers: abi.json has the numbers, step-buffers.json the shapes
 for some bounds.
 """
@@ -43,6 +45,9 @@ WRITTEN: list[Any] = [
     {"b": {}, "a": [], "": [[]], "\ue000": 1, "\U0001f600": 2},
     'plain " \\ / \b\f\n\r\t\x00\x1f\x7f\x80 é ñ 東京 \u2028 \U0001f680',
 ]
+MIXTURES = ("gptoss-window", "qwen2moe-shared")
+"""Between them experts with biases and without, one for every row, sinks and windows."""
+
 BOUNDS = {"rows": 128, "batch": 8, "pages": 16, "hidden": 64, "vocab": 321}
 
 
@@ -127,6 +132,24 @@ def keys() -> dict[str, Any]:
     }
 
 
+def write_mixtures() -> None:
+    """Write mixtures/: what manifests say of experts is said of their tensors."""
+    from edgewise_compiler.compile import compile_model
+    from tests.parity.make_checkpoints import write_checkpoint
+
+    for case in MIXTURES:
+        with tempfile.TemporaryDirectory() as temporary:
+            checkpoint = write_checkpoint(case, Path(temporary))
+            bundle = compile_model(
+                checkpoint, Path(temporary) / "bundle", targets=("cpu", "webgpu"), quant="q4"
+            )
+            manifest = prune(unseal((bundle / "bundle.json").read_bytes()), bundle)
+        kept = {path: file for path, file in manifest["files"].items() if path.startswith("params")}
+        path = GOLDENS / f"mixtures/{case}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(manifest | {"programs": [], "files": kept}, indent=1) + "\n")
+
+
 def main() -> None:
     # Only who writes goldens waits for the compiler to be imported.
     from edgewise_compiler.compile import compile_model
@@ -154,6 +177,7 @@ def main() -> None:
         path = GOLDENS / f"sample/plans/{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(plan, separators=(",", ":")) + "\n")
+    write_mixtures()
     (FOLDER / "page-keys.json").write_text(json.dumps(keys(), indent=1) + "\n")
     (GOLDENS / "facts.json").write_text(
         json.dumps(facts(golden_plans()), separators=(",", ":")) + "\n"

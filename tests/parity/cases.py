@@ -280,6 +280,19 @@ CASES: dict[str, Case] = {
         ).config(),
         qkv_bias=True,
     ),
+    "olmoe-gqa2": Case(
+        "OlmoeForCausalLM",
+        2616,
+        replace(_more(
+            num_experts=10,
+            num_experts_per_tok=3,
+            norm_topk_prob=False,
+            rms_norm_eps=1e-5,
+            pad_token_id=1,
+            rope_theta=10000.0,
+        ), hidden=128, intermediate=64).config(),
+        row_norm=True,
+    ),
     "gemma-gqa2": Case(
         "GemmaForCausalLM",
         2000,

@@ -26,12 +26,18 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass
 class Stream:
-    """One sequence: its pages, and how many of its tokens are in them."""
+    """One sequence: its pages, how many of its tokens are in them, and its pages of the other state
+    groups."""
 
     pages: list[int]
     slot: int = 0
     kv_len: int = 0
     tokens: list[int] = field(default_factory=list)
+    beside: list[list[int]] = field(default_factory=list)
+
+
+def _line(stream: Stream, rows: int, limit: int = NEVER) -> Line:
+    return Line(stream.kv_len, rows, stream.pages, limit, stream.slot, stream.beside)
 
 
 class Driver:
@@ -41,20 +47,26 @@ class Driver:
         self.program = program
         self.vocab = program.bundle.model.vocab
         self.batch = program.bundle.model.max_batch
+        self._groups = len(program.bundle.manifest.state_groups)
         self._buffers = StepBuffers(program, ())
         self.pages_per_stream = self._buffers.pages
         self._free = np.random.default_rng(seed).permutation(pages).tolist()
 
     def stream(self, slot: int = 0) -> Stream:
         """A new sequence with all the pages it can use."""
-        pages, self._free = self._free[: self.pages_per_stream], self._free[self.pages_per_stream :]
-        return Stream(pages, slot)
+        pages, *beside = (self._taken() for _ in range(self._groups))
+        return Stream(pages, slot, beside=beside)
+
+    def _taken(self) -> list[int]:
+        pages: list[int] = self._free[: self.pages_per_stream]
+        self._free = self._free[self.pages_per_stream :]
+        return pages
 
     def prefill(self, chunks: Sequence[tuple[Stream, Sequence[int]]]) -> list[Floats]:
         """Run one prefill step over chunks of streams; return the logits of every row of each."""
         n = sum(len(tokens) for _, tokens in chunks)
         self._buffers.compute(
-            [Line(s.kv_len, len(chunk), s.pages, NEVER, s.slot) for s, chunk in chunks],
+            [_line(stream, len(chunk)) for stream, chunk in chunks],
             [token for _, chunk in chunks for token in chunk],
             reach=max(stream.kv_len + len(chunk) for stream, chunk in chunks),
         )
@@ -99,7 +111,7 @@ class Driver:
         reach = max(stream.kv_len for stream, _ in rows) + k
         each = zip(rows, limits or [NEVER] * b, strict=True)
         self._buffers.compute(
-            [Line(s.kv_len, 1, s.pages, limit, s.slot) for (s, _), limit in each],
+            [_line(stream, 1, limit) for (stream, _), limit in each],
             [token for _, token in rows],
             reach=reach,
             logits=b,
@@ -124,7 +136,7 @@ class Driver:
         b = len(rows)
         reach = max(stream.kv_len for stream, _ in rows) + 1
         self._buffers.compute(
-            [Line(s.kv_len, 1, s.pages, NEVER, s.slot) for s, _ in rows],
+            [_line(stream, 1) for stream, _ in rows],
             [token for _, token in rows],
             reach=reach,
             logits=b,
@@ -132,7 +144,7 @@ class Driver:
         self._run("forward", b=b, t=reach)
         for stream, _ in rows:
             stream.kv_len += 1
-        self._buffers.draw([Line(s.kv_len, 1, s.pages, NEVER, s.slot) for s, _ in rows])
+        self._buffers.draw([_line(stream, 1) for stream, _ in rows])
         self._buffers.sampling([(params, 0, row) for row in range(b)])
         self._run("sample", b=b)
         tokens = [drawn[0] for drawn in self._buffers.drawn(b)]

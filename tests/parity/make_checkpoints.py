@@ -127,7 +127,7 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
         if case.sinks:
             add(f"{layer}.self_attn.sinks", (c["num_attention_heads"],), 1.0, mean=1.0)
             add_stacked(add, f"{layer}.mlp", c)
-        elif "num_experts" in c and i not in c["mlp_only_layers"]:
+        elif "num_experts" in c and i not in c.get("mlp_only_layers", ()):
             add_experts(add, f"{layer}.mlp", c)
         else:
             for part in ("gate", "up"):

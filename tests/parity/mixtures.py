@@ -8,7 +8,7 @@ from typing import Any
 
 def add_experts(add: Callable[..., None], mlp: str, c: Mapping[str, Any]) -> None:
     """A mixture of experts; results of several are smaller than each of them."""
-    hidden, width = c["hidden_size"], c["moe_intermediate_size"]
+    hidden, width = c["hidden_size"], c.get("moe_intermediate_size", c["intermediate_size"])
     add(f"{mlp}.gate.weight", (c["num_experts"], hidden), 1.5 / hidden**0.5)
     modules = {f"experts.{e}": width for e in range(c["num_experts"])}
     if "shared_expert_intermediate_size" in c:

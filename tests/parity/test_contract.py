@@ -7,6 +7,7 @@ and for serial programs decode equals prefill, and every instruction set equals 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -27,13 +28,16 @@ from tests.parity.sampled import sampled
 
 pytestmark = pytest.mark.sampled(one_in=8)
 
-CASE, EXPERTS = "qwen3-gqa2-tied", "qwen3moe-step"
+CASE, EXPERTS, SINKS = "qwen3-gqa2-tied", "qwen3moe-step", "gptoss-window"
+MIXTURES = (EXPERTS, SINKS)
+"""The second has sinks, and windows, which make two state groups of its layers."""
+
 QUANTS = ("f32", "q8", "q6", "q4", "fours", "fives")
 INTEGER = ("q8", "q6", "q4", "fours", "fives")
 PATHS = tuple(isa.name for isa in ISAS.values() if cpu_features().issuperset(isa.features))
 PROMPT = [int(token) for token in np.random.default_rng(7).integers(0, 320, 70)]
 PAGES_PER_SEQUENCE = 16
-PAGES = 12 * PAGES_PER_SEQUENCE
+PAGES = 16 * PAGES_PER_SEQUENCE
 
 
 class Which(NamedTuple):
@@ -53,8 +57,14 @@ CPU_PROGRAMS = [
     *(Which(q, path, ALL_CUTS) for q in QUANTS for path in PATHS),
     *(Which("q4", path, ALL_CUTS, "int8") for path in PATHS),
     Which("f32", PATHS[0], ALL_CUTS, "int8"),
-    *(Which("q4", path, SOME_CUTS, case=EXPERTS) for path in PATHS),
-    Which("f32", PATHS[0], SOME_CUTS, case=EXPERTS),
+    *(Which("q4", path, SOME_CUTS, case=case) for case in MIXTURES for path in PATHS),
+    *(Which("f32", PATHS[0], SOME_CUTS, case=case) for case in MIXTURES),
+]
+GPU_MIXTURES = [
+    *(Which("q4", variant.name, SOME_CUTS) for variant in (*VARIANTS, *VULKAN_VARIANTS)),
+    Which("q4", "webgpu-a8-subgroups", SOME_CUTS),
+    Which("q4", "vulkan-a8-subgroups", SOME_CUTS),
+    Which("f32", "webgpu-f32", SOME_CUTS),
 ]
 GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + [
     Which("f32", "webgpu-f32", SOME_CUTS),
@@ -74,12 +84,16 @@ GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + 
     Which("fours", "vulkan-f32-subgroups", SOME_CUTS),
     Which("q4", "vulkan-a8-subgroups", SOME_CUTS),
     Which("q4", "vulkan-f16-subgroups", SOME_CUTS, "int8"),
-    *(Which("q4", variant.name, SOME_CUTS, case=EXPERTS) for variant in VARIANTS),
-    Which("q4", "webgpu-a8-subgroups", SOME_CUTS, case=EXPERTS),
+    *(which._replace(case=case) for case in MIXTURES for which in GPU_MIXTURES),
 ]
 # Where the quick suite, too, tests every instruction set; elsewhere it tests the best one.
 EVERY_PATH = [("f32", "auto"), ("q4", "auto")]
-QUICK_EXPERTS = [("q4", PATHS[0]), ("q4", "webgpu-f32-subgroups")]
+QUICK_MIXTURES = [
+    (EXPERTS, "q4", PATHS[0]),
+    (EXPERTS, "q4", "webgpu-f32-subgroups"),
+    (SINKS, "q4", PATHS[0]),
+    (SINKS, "f32", "webgpu-f32"),
+]
 
 
 def is_quick(quant: str, program: str, kv: str) -> bool:
@@ -108,10 +122,10 @@ AGREEING = [
         [
             w
             for w in PROGRAMS
-            if is_quick(w.quant, w.program, w.kv)
-            and (w.case == CASE or (w.quant, w.program) in QUICK_EXPERTS)
+            if (w.case == CASE and is_quick(w.quant, w.program, w.kv))
+            or (w.case, w.quant, w.program) in QUICK_MIXTURES
         ],
-        name=lambda w: f"{w.quant}-{w.program}-{w.kv}" + ("" if w.case == CASE else "-experts"),
+        name=lambda w: f"{w.quant}-{w.program}-{w.kv}" + ("" if w.case == CASE else f"-{w.case}"),
     )
 )
 def which(request: pytest.FixtureRequest) -> Which:
@@ -260,21 +274,37 @@ def assert_decode_is_prefill(program: LoadedProgram) -> None:
         assert np.array_equal(logits[0], expected[position]), f"position {position}"
 
 
-@pytest.mark.parametrize("name", sampled([*PATHS, "webgpu-f32-serial"], [PATHS[0]]))
+SERIAL = ("webgpu-f32-serial", "vulkan-f32-serial")
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    sampled(product(MIXTURES, (*PATHS, *SERIAL)), [(case, PATHS[0]) for case in MIXTURES]),
+)
 def test_decode_through_experts_gives_the_logits_that_prefill_gives(
-    name: str, bundles: BundleFactory
+    case: str, name: str, bundles: BundleFactory
 ) -> None:
-    with load(bundles, "q4", name, case=EXPERTS) as program:
+    with load(bundles, "q4", name, case=case) as program:
         assert_decode_is_prefill(program)
 
 
 @pytest.mark.parametrize(
-    ("quant", "kv"), sampled([*((q, "auto") for q in QUANTS), ("q4", "int8")], EVERY_PATH)
+    ("quant", "kv", "case"),
+    sampled(
+        [
+            *((quant, "auto", CASE) for quant in QUANTS),
+            ("q4", "int8", CASE),
+            *((quant, "auto", case) for case in MIXTURES for quant in ("f32", "q4")),
+        ],
+        [(*each, CASE) for each in EVERY_PATH],
+    ),
 )
-def test_instruction_sets_give_the_same_logits(quant: str, kv: str, bundles: BundleFactory) -> None:
+def test_instruction_sets_give_the_same_logits(
+    quant: str, kv: str, case: str, bundles: BundleFactory
+) -> None:
     found = []
     for path in PATHS:
-        with load(bundles, quant, path, kv) as program:
+        with load(bundles, quant, path, kv, case) as program:
             found.append(whole(program))
     assert len(found) == len(PATHS)
     for path, logits in zip(PATHS, found, strict=True):

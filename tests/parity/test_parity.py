@@ -73,6 +73,7 @@ FLOATS = sampled(
         "qwen2moe-shared",
         "gemma-gqa2",
         "olmo3-window",
+        "olmoe-gqa2",
         "granite4-gqa2",
         "granite4-nope",
         "ministral3-gqa2",

@@ -92,6 +92,7 @@ ONCE = sampled(
         ("qwen3moe-step", "webgpu-f32-serial"),
         ("gemma2-window", "webgpu-f32-serial"),
         ("olmo3-window", "webgpu-f32"),
+        ("olmoe-gqa2", "webgpu-f32-subgroups"),
         ("ministral3-gqa2", "webgpu-f32"),
         ("gemma-gqa2", "webgpu-f32-serial"),
         ("granite4-gqa2", "webgpu-f32-serial"),

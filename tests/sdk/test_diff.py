@@ -88,7 +88,7 @@ def test_q4_is_near_f32_but_not_equal(bundles: BundleFactory) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("case", ["qwen3-gqa2-tied", "llama-d8-bias-llama3"])
+@pytest.mark.parametrize("case", CASES)
 def test_f32_departs_nowhere_from_transformers(
     case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from edgewise import Engine
 from edgewise.messages import conversation, each_conversation
-from edgewise_runtime.errors import InputError
+from edgewise_runtime.errors import InputError, UnsupportedError
 
 GREEDY: dict[str, Any] = {"max_tokens": 8, "temperature": 0, "ignore_eos": True}
 
@@ -40,7 +40,7 @@ def test_what_else_a_message_has_stays() -> None:
 @pytest.mark.parametrize(
     ("wrong", "shown"),
     [
-        ({"type": "image_url", "image_url": {"url": "x"}}, "a part of 'image_url'"),
+        ({"type": "tool_use"}, "a part of 'tool_use'; only parts of text are read"),
         ({"type": "text"}, "a part of 'text'"),
         ({"type": "text", "text": 7}, "a part of 'text'"),
         ({"text": "Hello"}, "a part of None"),
@@ -53,6 +53,23 @@ def test_a_part_that_is_no_text_is_refused(engine: Engine, wrong: Any, shown: st
         with pytest.raises(InputError, match=shown) as caught:
             ask([said("Hi"), said([part("x"), wrong])])
         assert caught.value.code == "input.content"
+        assert '{"type": "text", "text": "Hello"}' in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"type": "image_url", "image_url": {"url": "x"}},
+        {"type": "image", "image": object()},
+        {"type": "input_audio", "input_audio": {}},
+    ],
+)
+def test_of_an_image_it_is_said_that_bundles_read_text_only(engine: Engine, seen: Any) -> None:
+    asked = [said([part("What is this?"), seen])]
+    for ask in (engine.chat, engine.submit_chat, engine.render, lambda one: engine.chat([one])):
+        with pytest.raises(UnsupportedError, match=rf"'{seen['type']}'.*reads text only") as caught:
+            ask(asked)
+        assert caught.value.code == "unsupported.content"
         assert '{"type": "text", "text": "Hello"}' in caught.value.remedy
 
 

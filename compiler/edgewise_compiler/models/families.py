@@ -16,6 +16,7 @@ from edgewise_compiler.models.ministral3 import MINISTRAL3
 from edgewise_compiler.models.mistral import MISTRAL
 from edgewise_compiler.models.olmo2 import OLMO2
 from edgewise_compiler.models.olmo3 import OLMO3
+from edgewise_compiler.models.olmoe import OLMOE
 from edgewise_compiler.models.phi3 import PHI3
 from edgewise_compiler.models.qwen2 import QWEN2, QWEN2_MOE
 from edgewise_compiler.models.qwen3 import QWEN3
@@ -36,6 +37,7 @@ FAMILIES: tuple[Family, ...] = (
     MISTRAL,
     OLMO2,
     OLMO3,
+    OLMOE,
     PHI3,
     QWEN2,
     QWEN2_MOE,

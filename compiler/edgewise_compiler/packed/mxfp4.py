@@ -13,13 +13,16 @@ from functools import partial
 
 import numpy as np
 
+from edgewise_compiler.models.experts import MAX_EXPERTS
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.packed.base import Integers, Matrices, Matrix, Method, check_tensor
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 from edgewise_compiler.quantize.tables import TABLES
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_compiler.weights.stacked import PARTS
+from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.abi import GROUP
+from edgewise_runtime.format.reading import shorten
 
 TITLE, SCHEME = "MXFP4", "mxfp4"
 BITS = 4
@@ -46,6 +49,8 @@ def _matrices(reader: SafetensorsReader) -> Iterator[tuple[str, Matrix]]:
         scales = f"{stem}_scales"
         check_tensor(reader, name, ("U8",), (experts, height, groups, BLOCK))
         check_tensor(reader, scales, ("U8",), (experts, height, groups))
+        if not height or not groups or not 0 < experts <= MAX_EXPERTS:
+            raise _no_experts(name, (experts, height, groups))
         for part, (whole, first, step) in PARTS.items():
             if whole != tensor:
                 continue
@@ -69,6 +74,16 @@ def _matrices(reader: SafetensorsReader) -> Iterator[tuple[str, Matrix]]:
                         ),
                     ),
                 )
+
+
+def _no_experts(name: str, shape: tuple[int, ...]) -> CheckpointError:
+    """A tensor of nothing takes no bytes, however many experts it says it has."""
+    return CheckpointError(
+        f"{shorten(name)} is of {shape[0]} experts of {shape[1]} rows of {shape[2]} groups; there "
+        f"have to be 1 to {MAX_EXPERTS}, with weights.",
+        remedy="Download the checkpoint again.",
+        code="checkpoint.shape",
+    )
 
 
 def _rows(

@@ -81,9 +81,9 @@ class ViewReader:
         self._reader = reader
         self._views = views
         self._kept = Kept()
-        sources = {view.source for view in views.values()}
+        sources, there = {view.source for view in views.values()}, set(reader.names())
         others = tuple(name for name in reader.names() if name not in sources)
-        self._names = (*others, *(n for n, view in views.items() if view.source in reader.names()))
+        self._names = (*others, *(name for name, view in views.items() if view.source in there))
 
     def names(self) -> tuple[str, ...]:
         return self._names
@@ -94,7 +94,10 @@ class ViewReader:
             return self._reader.shape(name)
         if view.share is not None:
             return view.share.shape(self._reader.shape(view.source))
-        rows, *others = self._reader.shape(view.source)
+        whole = self._reader.shape(view.source)
+        if not whole:
+            return whole
+        rows, *others = whole
         # Fewer than there should be, or more of what follows, are refused with the shape.
         left = max(0, rows - view.first)
         return (left if view.rows is None else min(left, view.rows), *others)

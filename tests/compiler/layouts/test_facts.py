@@ -36,7 +36,8 @@ def manifest(cfg: ModelConfig, family: Family, layout: Layout, quant: str) -> Bu
     known = {name: asdict(cfg)[name] for f in fields(ModelInfo) if (name := f.name) in asdict(cfg)}
     bounds = {"context": 256, "max_batch": 1, "prefill_chunk": 1, "quant": quant}
     entries = {
-        name: TensorEntry("params", spec.dtype, spec.shape, 0, 1) for name, spec in tensors.items()
+        name: TensorEntry("params", spec.dtype, spec.shape, 0, spec.bytes)
+        for name, spec in tensors.items()
     }
     return BundleManifest(
         name="tiny",
@@ -63,7 +64,7 @@ def test_a_models_numbers_are_those_of_its_tensors(
     model = made.model
     others = {"hidden": 32, "layers": 1, "heads": 2, "head_dim": 16, "intermediate": 32}
     if cfg.mixture is not None and len(cfg.mixture.layers) == cfg.layers:
-        del others["intermediate"]  # of layers that have one MLP: experts are not looked at
+        del others["intermediate"]  # of layers that have one MLP: it says nothing of experts
     for name, more in (others | {"vocab": 32, "kv_heads": 1, "context": 1}).items():
         wrong = replace(model, **{name: getattr(model, name) + more})
         with pytest.raises(BundleError) as refused:

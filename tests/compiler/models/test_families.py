@@ -109,6 +109,9 @@ CONFIGS = {
         local=(1,),
         local_rope=RopeConfig(theta=500000.0),
     ),
+    "olmoe": replace(
+        CONFIG, family="olmoe", row_norm=True, mixture=Mixture((0, 1), 4, 2, 64, normalize=False)
+    ),
     "phi3": replace(CONFIG, family="phi3", rotated=24),
     "qwen3": replace(CONFIG, family="qwen3", qk_norm=True),
     "smollm3": replace(CONFIG, family="smollm3", still=(1,)),

@@ -28,6 +28,12 @@ def reader(tmp_path: Path) -> Iterator[SafetensorsReader]:
         yield opened
 
 
+def test_a_part_of_a_tensor_without_rows_has_no_shape(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "model.safetensors", {"one": ("F32", (), bytes(4))})
+    with SafetensorsReader(tmp_path) as opened:
+        assert ViewReader(opened, {"less": View("one", plus=1.0)}).shape("less") == ()
+
+
 def test_parts_of_a_tensor_are_read_by_their_names(reader: SafetensorsReader) -> None:
     with ViewReader(reader, split("tall", {"a": 16, "b": 8})) as views:
         assert views.names() == ("vector", "a", "b")

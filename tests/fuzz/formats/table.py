@@ -17,6 +17,7 @@ FORMATS = {
     "index": "checkpoints:INDEX",
     "gguf": "gguf:GGUF",
     "packed": "quantized:PACKED",
+    "mxfp4": "quantized:MXFP4",
     "mlc": "quantized:MLC",
     "tokenizer": "tokenizers:TOKENIZER",
     "template": "templates:TEMPLATE",

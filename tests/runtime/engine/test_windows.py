@@ -8,6 +8,7 @@ import pytest
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.state import footprint
 from edgewise_runtime.kv.holding import GONE
@@ -21,17 +22,27 @@ LONG = request(text(21, 190), 40, temperature=0.0, **TOP)
 MIXED = [*REQUESTS[:5], LONG]
 
 
+SERIAL = "webgpu-f32-serial"
+"""The GPU's program whose decode gives the bits of its prefill, as integers do on the CPU."""
+
+
 @pytest.fixture(
     scope="module",
     params=[
-        "mistral-window",
-        "gemma2-window",
-        pytest.param("gemma3-window", marks=pytest.mark.full),
+        ("mistral-window", None),
+        ("gemma2-window", None),
+        ("gptoss-window", None),
+        pytest.param(("gemma3-window", None), marks=pytest.mark.full),
+        pytest.param(("gptoss-window", SERIAL), marks=pytest.mark.full),
     ],
+    ids=lambda param: "-".join(filter(None, param)),
 )
 def program(request: pytest.FixtureRequest, bundles: BundleFactory) -> Iterator[LoadedProgram]:
-    bundle = Bundle.open(bundles(request.param, "q4"))
-    with CpuDevice(threads=2).load(bundle, load_symbols={"pages": PAGES}) as loaded:
+    case, gpu = request.param
+    bundle = Bundle.open(bundles(case, "q4", targets=("webgpu" if gpu else "cpu",)))
+    device = WgpuDevice() if gpu else CpuDevice(threads=2)
+    with device.load(bundle, gpu, load_symbols={"pages": PAGES}) as loaded:
+        assert loaded.program.decode_agrees
         yield loaded
 
 

@@ -27,13 +27,16 @@ from edgewise_runtime.format.programs import best_program
 from edgewise_runtime.format.reading import parse_json
 from edgewise_runtime.format.state import page_rows, paged_state, row_bytes
 from tests.format.cases import Case, cases, edited, golden, what
-from tests.format.make_goldens import BOUNDS, GOLDENS, PROGRAM, facts, golden_plans
+from tests.format.make_goldens import BOUNDS, GOLDENS, MIXTURES, PROGRAM, facts, golden_plans
 from tests.runtime import sample
 
 
 def test_every_golden_reads_back_exactly() -> None:
     manifest = golden("bundle.json")
     assert BundleManifest.from_json(manifest).to_json() == manifest
+    for case in MIXTURES:
+        mixture = golden(f"mixtures/{case}.json")
+        assert BundleManifest.from_json(mixture).to_json() == mixture
     for file, plan in golden_plans().items():
         assert Plan.from_json(plan).to_json() == plan, file
 

@@ -1,4 +1,4 @@
-/** Mixtures of experts: a tab computes what Python does, whatever stands beside a text. */
+/** Experts, sinks and windows, as gpt-oss has them: a tab computes what Python does, whatever stands beside a text. */
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { asking, compare, drawnTwice } from "./comparing.ts";

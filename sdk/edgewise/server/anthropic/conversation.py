@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic.json_schema import SkipJsonSchema
 
 from edgewise.server.wire_types import JsonObject, Name, Strict, Text
+from edgewise.unread import KINDS, unread
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
 
@@ -276,6 +277,8 @@ def _check(role: str, block: Block, where: str) -> None:
 
 
 def _not_read(kind: str, where: str) -> UnsupportedError:
+    if kind in KINDS:
+        return unread(f"{where} is of type", kind)
     return UnsupportedError(
         f"{where} is of type {shorten(kind)}, which is not supported.",
         remedy='Send text, such as {"type": "text", "text": "Hello"}.',

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from edgewise.server.wire_types import Count, JsonObject, Name, Number, Strict, Text, TokenIds
+from edgewise.unread import TEXT_ONLY
 from edgewise_runtime.errors import UnsupportedError
 
 MAX_MESSAGES = 1 << 14
@@ -97,7 +98,7 @@ class PullRequest(Named):
 
 
 REFUSED = {
-    "images": "Images are not read.",
+    "images": f"Images are not read: {TEXT_ONLY}.",
     "template": "A model's own chat template is used; no other is taken.",
     "suffix": "No model here fills in text between a prompt and a suffix.",
     "width": "Images are not made.",

@@ -11,8 +11,8 @@ from edgewise.hosting.base import Ask, Facts
 from edgewise.server.openai.refusing import Refused
 from edgewise.server.openai.sampling import Sampling
 from edgewise.server.wire_types import Count, JsonObject, Name, Note, Strict, Text
-from edgewise_runtime.errors import InputError, UnsupportedError
-from edgewise_runtime.format.reading import shorten
+from edgewise.unread import unread
+from edgewise_runtime.errors import InputError
 
 MAX_MESSAGES = 1 << 14
 MAX_PARTS = 1 << 12
@@ -169,11 +169,7 @@ def text_of(content: str | list[Part] | None, where: str) -> str | None:
 
 def _text(part: Part, where: str) -> str:
     if part.type not in ("text", "refusal"):
-        raise UnsupportedError(
-            f"{where} is of type {shorten(part.type)}; only text is read.",
-            remedy='Send parts such as {"type": "text", "text": "Hello"}.',
-            code="unsupported.content",
-        )
+        raise unread(f"{where} is of type", part.type)
     text = part.text if part.type == "text" else part.refusal
     if text is None:
         raise InputError(f"{where} has no {part.type}.", code="input.body")

@@ -275,7 +275,7 @@ IMAGE = [{"role": "user", "content": [{"type": "image", "source": {"type": "url"
         ({"model": "claude"}, 404, "not_found_error", "There is no model 'claude'"),
         ({"messages": []}, 400, "invalid_request_error", "messages"),
         ({"messages": LONG}, 400, "invalid_request_error", "4,096"),
-        ({"messages": IMAGE}, 400, "invalid_request_error", "is of type 'image'"),
+        ({"messages": IMAGE}, 400, "invalid_request_error", "bundle reads text only"),
         ({"temperature": 101}, 400, "invalid_request_error", "temperature"),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, 400, "invalid_request_error",
          "'bash_20250124'"),

@@ -180,8 +180,10 @@ def test_a_last_message_of_the_assistant_is_what_its_answer_begins_with() -> Non
     ("given", "code", "said"),
     [
         ({"messages": [user(text("See"), IMAGE)]}, "unsupported.content",
-         "messages.0.content.1 is of type 'image', which is not supported."),
-        ({"messages": [user(DOCUMENT)]}, "unsupported.content", "'document'"),
+         "messages.0.content.1 is of type 'image'; this bundle reads text only."),
+        ({"messages": [user(DOCUMENT)]}, "unsupported.content", "'document'; this bundle reads"),
+        ({"messages": [user({"type": "search_result", "content": []})]}, "unsupported.content",
+         "'search_result', which is not supported."),
         ({"messages": [*QUESTION, assistant(SUN), user(result("a1", [IMAGE]))]},
          "unsupported.content", "messages.2.content.0.content.0 is of type 'image'"),
         ({"system": [IMAGE]}, "unsupported.content", "system.0 is of type 'image'"),

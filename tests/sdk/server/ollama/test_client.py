@@ -198,13 +198,15 @@ def test_a_name_is_found_with_and_without_a_tag(served: Served, name: str) -> No
     assert served.client.chat(name, MESSAGES, options=FEW).model == name
 
 
+SEEN = [{"role": "user", "content": "What is this?", "images": [b"png"]}]
 REFUSED: list[tuple[Any, int, str]] = [
     (lambda client: client.chat("nope", MESSAGES), 404, "not found"),
     (lambda client: client.show("nope"), 404, "not found"),
     (lambda client: client.generate(PLAIN, "Hi", think=True), 400, "does not support thinking"),
     (lambda client: client.generate(PLAIN, "Hi", suffix="Ho"), 400, "suffix"),
     (lambda client: client.generate(PLAIN, "Hi", template="{{ .Prompt }}"), 400, "template"),
-    (lambda client: client.generate(PLAIN, "Hi", images=[b"png"]), 400, "Images"),
+    (lambda client: client.generate(PLAIN, "Hi", images=[b"png"]), 400, "reads text only"),
+    (lambda client: client.chat(PLAIN, SEEN), 400, "Images are not read: this bundle reads text"),
     (lambda client: client.generate(PLAIN, "Hi", raw=True, system="Hi"), 400, "raw"),
     (lambda client: client.chat(PLAIN, MESSAGES, options={"top_p": 7}), 400, "top_p"),
     (lambda client: client.chat(PLAIN, [{"role": "god", "content": ""}]), 400, "god"),

@@ -299,7 +299,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "http://169.254.169.254/"}}
         ({"messages": [{"role": "function", "content": ""}]}, 400, "input.body", "messages.0",
          "'developer'"),
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, 400, "unsupported.content", None,
-         "messages.0.content.0 is of type 'image_url'; only text is read."),
+         "messages.0.content.0 is of type 'image_url'; this bundle reads text only."),
         ({"messages": [{"role": "user", "content": "a" * 4000}]}, 400, "context_length_exceeded",
          "messages", "256"),
         ({"functions": [{"name": "f"}]}, 400, "unsupported.parameter", None, "Use tools."),

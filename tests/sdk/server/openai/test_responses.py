@@ -196,7 +196,7 @@ def test_a_stream_comes_to_asyncio(served: Served, client: OpenAI) -> None:
         ({"input": [{"type": "item_reference"}]}, "unsupported.item", "'item_reference'"),
         ({"input": [{"role": "user"}]}, "input.body", "input.0.content is missing."),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-         "unsupported.content", "input.0.content.0 is of type 'input_image'"),
+         "unsupported.content", "'input_image'; this bundle reads text only."),
         ({"input": [{"type": "function_call", "name": "a"}]}, "input.body", "arguments is missing"),
         ({"tools": [{"type": "web_search"}]}, "unsupported.tool", "'web_search'"),
         ({"tool_choice": {"type": "file_search"}}, "unsupported.tool", "'file_search'"),

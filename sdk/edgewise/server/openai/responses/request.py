@@ -12,6 +12,7 @@ from edgewise.server.openai.chat_request import MAX_MESSAGES, MAX_PARTS, MAX_TOO
 from edgewise.server.openai.refusing import Refused
 from edgewise.server.openai.sampling import Sampling
 from edgewise.server.wire_types import Count, JsonObject, Name, Note, Strict, Text
+from edgewise.unread import unread
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
 
@@ -230,9 +231,5 @@ def _joined(content: str | list[ItemPart], where: str) -> str:
 
 def _text(part: ItemPart, where: str) -> str:
     if part.type not in (*_TEXTS, "refusal"):
-        raise UnsupportedError(
-            f"{where} is of type {shorten(part.type)}; only text is read.",
-            remedy='Send parts such as {"type": "input_text", "text": "Hello"}.',
-            code="unsupported.content",
-        )
+        raise unread(f"{where} is of type", part.type, '{"type": "input_text", "text": "Hello"}')
     return str(_needed(part.refusal if part.type == "refusal" else part.text, where))
