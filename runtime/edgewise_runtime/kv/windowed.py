@@ -205,19 +205,29 @@ class WindowedMemory(Memory[Kept]):
                     known = nth * size + kept.exact if kept.exact or not nth else 0
                     exact = min(exact, known)
         holding.keys += [chain.before(nth + 1) for nth in range(count)]
-        # Tokens whose pages were in several places were in the one that is asked last.
+        device, from_bundle = self._places(holding, count, brought)
+        same, exact = self._beginning.copy_rest(holding, tokens, exact)
+        return Found(
+            device=device * size + same,
+            restored=(count - device - from_bundle) * size,
+            shipped=from_bundle * size,
+            exact=exact,
+        )
+
+    def _places(
+        self, holding: Holding, count: int, brought: dict[tuple[int, int], bool]
+    ) -> tuple[int, int]:
+        """For how many of the first pages' tokens everything was on the device, and for how many
+        the rest was in the bundle."""
         shipped: dict[int, bool] = {}
         for (_, nth), with_bundle in brought.items():
             if nth < count:
                 shipped[nth] = with_bundle and shipped.get(nth, True)
-        from_bundle = sum(shipped.values())
-        same, exact = self._beginning.copy_rest(holding, tokens, exact)
-        return Found(
-            device=(count - len(shipped)) * size + same,
-            restored=(len(shipped) - from_bundle) * size,
-            shipped=from_bundle * size,
-            exact=exact,
-        )
+        # What nobody sees any more was where that was without which nobody could go on from there.
+        first = min(row.count(GONE) for row in holding.rows)
+        if first in shipped:
+            shipped |= dict.fromkeys(range(first), shipped[first])
+        return count - len(shipped), sum(shipped.values())
 
     def _fill(
         self,
