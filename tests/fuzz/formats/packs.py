@@ -26,9 +26,7 @@ KEYS = [Path(path).stem for path in SIZES]
 
 
 def _seeds() -> Sequence[Files]:
-    good = [
-        case["index"] for known in KNOWN for case in known["cases"] if case["code"] is None
-    ]
+    good = [case["index"] for known in KNOWN for case in known["cases"] if case["code"] is None]
     return [{NAME: json.dumps(index).encode()} for index in good]
 
 
