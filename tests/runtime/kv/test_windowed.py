@@ -175,6 +175,18 @@ def test_an_end_that_was_gone_on_from_stays_worth_storing() -> None:
     assert [nth for nth, key in enumerate(keys) if group_key(key, 1) in store] == [0, 2, 3, 4, 5, 6]
 
 
+def test_a_window_without_a_page_is_neither_found_nor_pinned() -> None:
+    pages = Pages(60)
+    memory = memory_of((None, 20), Elsewhere(pages))
+    visited(memory, pages, len(TEXT))
+    chain = KeyChain(ROOT)
+    assert memory.found(chain, (*TEXT, 0)) == len(memory.keys_of(chain, TEXT)) == COUNT
+    last = memory._rack.get(1, chain.before(COUNT))
+    assert last is not None
+    memory._rack.drop(last)
+    assert memory.found(chain, (*TEXT, 0)) == len(memory.keys_of(chain, TEXT)) == COUNT - 1
+
+
 def test_no_more_pages_are_read_for_the_store_than_are_asked_for() -> None:
     pages, moves = Pages(60), [0, 0]
 
