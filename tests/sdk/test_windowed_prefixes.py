@@ -239,9 +239,9 @@ def packed(bundle: Path, shared: Path) -> Path:
     return made_once(shared / f"packed-{bundle.name}", make)
 
 
-def pack(folder: Path, text: str = TEXT, name: str = "pages", device: Device | None = None) -> None:
+def pack(folder: Path, text: str = TEXT, name: str = "pages", **chosen: Any) -> None:
     with closing(Bundle.open(folder, verify=False)) as bundle:
-        runners, _ = runners_of(bundle, device=device)
+        runners, _ = runners_of(bundle, **chosen)
     make_packs(folder, PackPrompt(text=text), name, runners)
 
 
@@ -340,19 +340,28 @@ def test_a_pack_of_other_windows_does_not_fit(
     assert refused.value.code == code
 
 
-@pytest.mark.full
-def test_pages_of_a_gpu_come_back(bundles: BundleFactory, tmp_path: Path) -> None:
-    """One that the CPU plays."""
-    device, program = WgpuDevice(), "webgpu-f32"
-    made = bundles("gemma3-window", "q4", targets=("cpu", "webgpu"))
-    folder = Path(shutil.copytree(made, tmp_path / "bundle"))
+@pytest.fixture(scope="module")
+def gpu() -> WgpuDevice:
+    """One that the CPU plays, for all, so that its kernels are compiled once."""
+    return WgpuDevice()
 
+
+PROGRAM = "webgpu-f32"
+
+
+@pytest.fixture(scope="module")
+def for_gpus(bundles: BundleFactory) -> Path:
+    return bundles("gemma3-window", "q4", targets=("cpu", "webgpu"))
+
+
+@pytest.mark.full
+def test_pages_of_a_gpu_come_back(for_gpus: Path, gpu: WgpuDevice, tmp_path: Path) -> None:
     def asked(**settings: Any) -> tuple[Completion, dict[str, int]]:
         options = Settings(**settings)
-        with Engine(folder, device=device, program=program, settings=options) as engine:
-            engine.submit(PROMPT, **GREEDY).result()
+        with Engine(for_gpus, device=gpu, program=PROGRAM, settings=options) as engine:
+            ask(engine, PROMPT)
             engine.submit([9] * 100, max_tokens=2).result()
-            return engine.submit(PROMPT, **GREEDY).result(), hits(engine)
+            return ask(engine, PROMPT), hits(engine)
 
     away: dict[str, Any] = {"prefix_disk": 8 << 20, "prefix_folder": tmp_path / "prefixes"}
     expected, _ = asked(prefix_memory=0)
@@ -364,10 +373,18 @@ def test_pages_of_a_gpu_come_back(bundles: BundleFactory, tmp_path: Path) -> Non
     assert same(first, expected)
     assert same(again, expected)
     assert found["memory"] >= FULL
-    pack(folder, device=device)
-    with Engine(folder, device=device, program=program) as engine:
-        warm, found = engine.generate(f"{TEXT}And", **GREEDY), hits(engine)
-    packs = Settings(prefix_packs=False)
-    with Engine(folder, device=device, program=program, settings=packs) as engine:
-        assert same(engine.generate(f"{TEXT}And", **GREEDY), warm)
-    assert found["bundle"] > 32
+
+
+@pytest.mark.full
+def test_a_gpu_begins_with_its_pack(for_gpus: Path, gpu: WgpuDevice, tmp_path: Path) -> None:
+    """To the bit where the same program has computed it, and not another of its arithmetic."""
+    folder = Path(shutil.copytree(for_gpus, tmp_path / "bundle"))
+    pack(folder, device=gpu, program=PROGRAM)
+    answers = []
+    for packs in (True, False):
+        settings = Settings(prefix_packs=packs)
+        with Engine(folder, device=gpu, program=PROGRAM, settings=settings) as engine:
+            answers.append(engine.generate(f"{TEXT}And", **{**GREEDY, "max_tokens": 8}))
+    warm, cold = answers
+    assert (warm.usage.cached_tokens > 32, cold.usage.cached_tokens) == (True, 0)
+    assert same(warm, cold)
