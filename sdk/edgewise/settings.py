@@ -15,7 +15,7 @@ from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
-from edgewise_runtime.format.state import footprint, paged_state
+from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.shipped import ShippedPages, shipped_pages
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
@@ -166,7 +166,7 @@ def open_packs(settings: Settings, program: LoadedProgram) -> ShippedPages | Non
 
     Raises BundleError for an index of them that is damaged.
     """
-    if not settings.prefix_packs or footprint(program.bundle.manifest).bounded:
+    if not settings.prefix_packs:
         return None
     return shipped_pages(program.bundle, program.program)
 
@@ -183,8 +183,6 @@ def open_store(
     What follows pages that another program or device has computed (`shipped`) is not what this one
     alone would compute: on disk it is that of both together.
     """
-    if footprint(program.bundle.manifest).bounded:
-        return None  # pages of a model with windows are not stored
     room = 0 if device.host_memory else _room(settings.prefix_memory)
     memory = MemoryStore(room) if room else None
     if not settings.prefix_disk:

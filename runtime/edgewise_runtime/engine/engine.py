@@ -32,11 +32,12 @@ from edgewise_runtime.engine.sequence import Piece, Request, Sequence
 from edgewise_runtime.engine.step import Step
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.state import footprint, paged_state
-from edgewise_runtime.kv.base import KvMemory
+from edgewise_runtime.kv.base import KvMemory, Prefix
 from edgewise_runtime.kv.finite import PageNumbers
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.kv.keys import KeyChain, root_key
 from edgewise_runtime.kv.memory import PageMemory
+from edgewise_runtime.kv.stored import Elsewhere
 from edgewise_runtime.kv.windowed import WindowedMemory
 from edgewise_runtime.text import Tokenizer
 
@@ -93,28 +94,25 @@ class GenerationEngine:
         self._pins = Pins(self._memory, root)
 
     def _memory_of(self, pages: int, options: EngineOptions) -> KvMemory:
-        program = self._program
-        inexact = options.share_decoded or self._agrees
-        keep = None if options.kept_bytes is None else options.kept_bytes // program.page_bytes
-        if self._footprint.bounded:
-            # Neither stored nor shipped: see decision 82.
-            return WindowedMemory(
-                program, pages, footprint=self._footprint, inexact=inexact, keep=keep
-            )
-        return PageMemory(
+        program, sizes = self._program, self._footprint
+        manifest, dtype = program.bundle.manifest, program.program.state_dtype
+        whole = paged_state(manifest)
+        numbers = [PageNumbers(group, dtype, whole) for group in manifest.state_groups]
+        elsewhere = Elsewhere(
             program,
-            pages,
-            page_tokens=self._footprint.page_tokens,
-            inexact=inexact,
-            store=options.store,
-            shipped=options.shipped,
-            finite=PageNumbers(
-                paged_state(program.bundle.manifest), program.program.state_dtype
-            ).finite,
+            options.store,
+            options.shipped,
+            own=lambda group, state: numbers[group].own(state),
             moved=lambda spilled, restored: self.metrics.on_pages_moved(
                 spilled=spilled, restored=restored
             ),
-            keep=keep,
+        )
+        inexact = options.share_decoded or self._agrees
+        keep = None if options.kept_bytes is None else options.kept_bytes // program.page_bytes
+        if sizes.bounded:
+            return WindowedMemory(elsewhere, pages, footprint=sizes, inexact=inexact, keep=keep)
+        return PageMemory(
+            elsewhere, pages, page_tokens=sizes.page_tokens, inexact=inexact, keep=keep
         )
 
     @property
@@ -303,9 +301,12 @@ class GenerationEngine:
         """Let a prefix go when its room is needed."""
         self._pins.unpin(tokens, extras)
 
-    def pages_of(self, tokens: Rows[int]) -> list[tuple[bytes, bytes]]:
-        """The keys and bytes of the full pages on the device that hold a prefix and that prefill
-        has written, as stores keep them."""
+    def pages_of(self, tokens: Rows[int]) -> Prefix:
+        """The full pages on the device that hold a prefix and that prefill has written, as stores
+        keep them: those with which sequences go on that begin so.
+
+        Raises EngineError ``engine.not_finite`` where one holds what is not finite.
+        """
         return self._memory.read(KeyChain(self._root), tokens)
 
     def tidy(self) -> bool:

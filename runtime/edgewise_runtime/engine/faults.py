@@ -32,7 +32,7 @@ def find_fault(program: LoadedProgram, holding: Holding | None, tokens: int) -> 
     count = pages_for(tokens, whole.page_tokens)
     faults: list[Fault] = []
     for group, row in zip(manifest.state_groups, holding.rows, strict=True):
-        numbers = PageNumbers(replace(whole, layers=group.layers), program.program.state_dtype)
+        numbers = PageNumbers(group, program.program.state_dtype, whole)
         gone = row.count(GONE)  # the first ones
         fault = numbers.find(row[gone:count], program.read_page)
         if fault is not None:

@@ -7,6 +7,7 @@ which refuses what the kernels are not compiled for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from math import prod
 
 from edgewise_runtime.errors import UnsupportedError
@@ -57,6 +58,22 @@ def paged_state(manifest: BundleManifest) -> StateGroup:
     return groups[0]
 
 
+def pages_behind(window: int | None, computed: int, page_tokens: int) -> int:
+    """How many pages, from the first, hold nothing that tokens see which follow so many, of layers
+    with this window."""
+    return 0 if window is None else max(computed - window + 1, 0) // page_tokens
+
+
+def group_key(key: bytes, group: int) -> bytes:
+    """What the page of a state group is called wherever pages are kept by one name.
+
+    Args:
+        key: what the pages of all groups that hold the same tokens are called (`kv.keys`), and that
+            of the first one.
+    """
+    return sha256(key + group.to_bytes(4, "little")).digest() if group else key
+
+
 @dataclass(frozen=True)
 class Footprint:
     """How many pages a sequence takes, of all groups together.
@@ -81,7 +98,7 @@ class Footprint:
 
     def behind(self, window: int | None, computed: int) -> int:
         """How many pages, from the first, hold nothing that tokens see which follow so many."""
-        return 0 if window is None else max(computed - window + 1, 0) // self.page_tokens
+        return pages_behind(window, computed, self.page_tokens)
 
     def most(self, window: int | None) -> int | None:
         """The most pages of a group that a sequence holds at once; None for any number."""

@@ -4,32 +4,99 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic
 
 from edgewise_runtime.kv.holding import Found, Holding
 from edgewise_runtime.kv.lookup import Lookup
 from edgewise_runtime.kv.prefix import Node
 from edgewise_runtime.kv.shelf import Shelf
-from edgewise_runtime.kv.stored import PageMover, Shipped, Spill
+from edgewise_runtime.kv.stock import K, Stock
+from edgewise_runtime.kv.stored import Brought, Elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning(Generic[K]):
+    """Gives holdings what is known of their tokens.
+
+    Attributes:
+        stock: where pages are.
+        elsewhere: brings those that are not on the device.
+        page_tokens: how many tokens a page holds.
+        inexact: whether pages that decode has written may be shared.
+    """
+
+    stock: Stock[K]
+    elsewhere: Elsewhere
+    page_tokens: int
+    inexact: bool
+
+    def bring(self, row: list[int], known: K) -> Brought | None:
+        """Bring a page from where it is to the end of a row, and let others find it; None where it
+        is not there, may not be shared, or there is no room."""
+        least = 0 if self.inexact else self.page_tokens
+        found = self.elsewhere.find(known.group, known.key, known.tokens, least)
+        taken = None if found is None else self.stock.take(1)
+        if found is None or taken is None:
+            return None
+        row += taken
+        self.elsewhere.restore(found, taken[0])
+        known.page, known.exact = taken[0], found.exact
+        self.stock.add(known)
+        return found
+
+    def copy_rest(self, holding: Holding, tokens: Sequence[int], exact: int) -> tuple[int, int]:
+        """Give a holding whose pages are full pages of its own, in every group, with a copy of the
+        one of which only the first tokens follow; how many tokens those are, and `exact` with them.
+
+        Args:
+            exact: how many tokens of the full pages, from the first, prefill has written.
+        """
+        start = len(holding.pages) * self.page_tokens
+        rest = tokens[start : min(start + self.page_tokens, len(tokens) - 1)]
+        parent = holding.chain.before(len(holding.pages))
+        found = self.stock.longest(parent, rest, inexact=self.inexact)
+        if found is None or not self._copy(holding, found[0].key):
+            return 0, exact
+        known, same = found
+        return same, exact + min(known.exact, same) if exact == start else exact
+
+    def _copy(self, holding: Holding, key: bytes) -> bool:
+        """Give a holding a page of its own in every group with what a page holds; False where it is
+        not there or there is no room."""
+        there = [self.stock.get(group, key) for group in range(len(holding.rows))]
+        sources = [known for known in there if known is not None]
+        if len(sources) < len(there):
+            return False
+        pages = [known.page for known in sources]
+        self.stock.hold(pages)
+        try:
+            taken = self.stock.take(len(pages))
+            if taken is not None:
+                for row, page in zip(holding.rows, taken, strict=True):
+                    row.append(page)
+                for source, page in zip(pages, taken, strict=True):
+                    self.elsewhere.mover.copy_page(source, page)
+        finally:
+            self.stock.release(pages)
+        self.stock.touch(sources)
+        return taken is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """Gives holdings what is known of their tokens: pages that others hold or have held, pages
-    of the bundle and from the store, and a copy of the one of which only the first tokens fit.
+    """Gives holdings of one state group without a window what is known of their tokens: pages that
+    others hold or have held, pages of the bundle and from the store, and a copy of the one of which
+    only the first tokens fit.
 
     Attributes:
         shelf: where pages are.
         lookup: finds them there.
-        mover: copies them.
-        spill: brings them back; None where there is no store.
-        shipped: brings those of the bundle; None where it has none.
+        beginning: brings the others.
     """
 
     shelf: Shelf
     lookup: Lookup
-    mover: PageMover
-    spill: Spill | None
-    shipped: Shipped | None
+    beginning: Beginning[Node]
 
     def begin(self, holding: Holding, tokens: Sequence[int]) -> Found:
         """Begin a holding with all pages that are known to hold the first tokens.
@@ -44,61 +111,19 @@ class Adoption:
                 self.shelf.hold([node.page])
                 holding.pages.append(node.page)
                 device += size
-            elif (node := self._restore(holding, tokens, self.shipped)) is not None:
-                shipped += size
-            elif (node := self._restore(holding, tokens, self.spill)) is not None:
-                restored += size
             else:
-                break
+                content = self.lookup.content(tokens, nth)
+                key = holding.chain.key(nth, content)
+                if self.lookup.index.get(key) is not None:
+                    break
+                node = Node(key, holding.chain.before(nth), -1, content, 0)
+                found = self.beginning.bring(holding.pages, node)
+                if found is None:
+                    break
+                shipped += size if found.shipped else 0
+                restored += 0 if found.shipped else size
             if exact == nth * size:
                 exact += node.exact
             holding.keys.append(node.key)
-        first = len(holding.pages) * size
-        rest = tokens[first : min(first + size, len(tokens) - 1)]
-        parent = holding.chain.before(len(holding.pages))
-        found = self.lookup.index.longest(parent, rest, inexact=self.lookup.inexact)
-        if found is not None:
-            node, same = found
-            if self._copy(node, holding):
-                device += same
-                if exact == first:
-                    exact += min(node.exact, same)
-        return Found(device, restored, shipped, exact)
-
-    def _copy(self, node: Node, holding: Holding) -> bool:
-        """Give a holding a page of its own with what a node's page holds; False without room."""
-        source = [node.page]
-        self.shelf.hold(source)
-        try:
-            taken = self.shelf.take(1)
-            if taken is not None:
-                holding.pages += taken
-                self.mover.copy_page(node.page, taken[0])
-        finally:
-            self.shelf.release(source)
-        self.lookup.index.touch([node.key])
-        return taken is not None
-
-    def _restore(
-        self, holding: Holding, tokens: Sequence[int], source: Shipped | Spill | None
-    ) -> Node | None:
-        """Bring a holding's next page from where it is; None where it is not there, or there is no
-        room."""
-        nth = len(holding.pages)
-        content = self.lookup.content(tokens, nth)
-        key = holding.chain.key(nth, content)
-        if source is None or self.lookup.index.get(key) is not None:
-            return None
-        found = source.find(key, content)
-        if found is None:
-            return None
-        exact, state = found
-        node = Node(key, holding.chain.before(nth), -1, content, exact)
-        taken = self.shelf.take(1) if self.lookup.sound(node) else None
-        if taken is None:
-            return None
-        holding.pages += taken
-        source.restore(state, taken[0])
-        node.page = taken[0]
-        self.shelf.add(node)
-        return node
+        same, exact = self.beginning.copy_rest(holding, tokens, exact)
+        return Found(device + same, restored, shipped, exact)

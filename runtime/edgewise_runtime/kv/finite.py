@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.manifest import StateGroup
-from edgewise_runtime.format.state import page_rows
+from edgewise_runtime.format.state import Row, page_rows, row_bytes
 
 Part = Literal["keys", "values", "both"]
 
@@ -45,27 +44,44 @@ class PageNumbers:
     """The numbers of a program's pages, as `LoadedProgram.read_page` gives them.
 
     Args:
-        group: the state group.
+        group: the state group whose pages they are.
         dtype: what the program keeps in its buffers.
+        whole: the group that says what a page is, where that is another; it has more buffers.
     """
 
     group: StateGroup
     dtype: str
+    whole: StateGroup | None = None
 
     def finite(self, data: bytes) -> bool:
         """Whether all numbers of a page are finite."""
         return not any(keys or values for keys, values in self.counts(data))
+
+    def own(self, data: bytes) -> bytes | None:
+        """A page's bytes, zeros where others of its pool have left something and this group has no
+        buffers; None where not all of its numbers are finite."""
+        if not self.finite(data):
+            return None
+        others = self._rows.keys() - {*self.group.buffers, *self.group.scales}
+        if not others:
+            return data
+        kept, at = bytearray(data), 0
+        for name, row in self._rows.items():
+            if name in others:
+                kept[at : at + row_bytes(row)] = bytes(row_bytes(row))
+            at += row_bytes(row)
+        return bytes(kept)
 
     def counts(self, data: bytes) -> list[tuple[int, int]]:
         """For each layer how many keys and how many values are not finite; of int8 pages, how many
         of their scales."""
         coded = self.dtype == "int8"
         found, at = [], 0
-        for name, (dtype, shape) in page_rows(self.group, self.dtype).items():
-            size = prod(shape) * DTYPES[dtype]
+        for name, row in self._rows.items():
+            size = row_bytes(row)
             if name in (self.group.scales if coded else self.group.buffers):
                 # A scale's word has the key's in its low half, the value's in the high one.
-                bad = _not_finite("float16" if coded else dtype, data[at : at + size])
+                bad = _not_finite("float16" if coded else row[0], data[at : at + size])
                 parts = bad.reshape(-1, 2).T if coded else bad.reshape(2, -1)
                 found.append((int(parts[0].sum()), int(parts[1].sum())))
             at += size
@@ -89,12 +105,15 @@ class PageNumbers:
                 high = middle
         places = [low] if low < len(pages) else range(len(pages))
         for place in places:
-            # Of the buffers a group may use the first ones.
-            found = self.counts(read(pages[place]))[: len(self.group.layers)]
+            found = self.counts(read(pages[place]))
             for layer, counts in zip(self.group.layers, found, strict=True):
                 if any(counts):
                     return Fault(place, layer, self._part(*counts))
         return None
+
+    @property
+    def _rows(self) -> dict[str, Row]:
+        return page_rows(self.whole or self.group, self.dtype)
 
     def _part(self, keys: int, values: int) -> Part:
         row = self.group.kv_heads * (1 if self.dtype == "int8" else self.group.head_dim)

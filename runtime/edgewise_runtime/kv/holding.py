@@ -39,6 +39,7 @@ class Holding:
         keys: of its first pages, those that are full and known to the index.
         found: how many of its first tokens were there when it began.
         written: how many of its tokens are in the pages, as far as has been said.
+        asked: how many tokens it had when it began; the others are an answer.
     """
 
     chain: KeyChain
@@ -47,6 +48,7 @@ class Holding:
     keys: list[bytes] = field(default_factory=list)
     found: Found = Found()
     written: int = 0
+    asked: int = 0
 
     @property
     def rows(self) -> tuple[list[int], ...]:

@@ -57,12 +57,14 @@ class Lookup:
             pages += 1
         return pages
 
-    def keys(self, chain: KeyChain, tokens: Sequence[int]) -> tuple[bytes, ...]:
-        """The keys of the full pages that hold the first of these tokens, shared or not."""
+    def keys(self, chain: KeyChain, tokens: Sequence[int], *, exact: bool) -> tuple[bytes, ...]:
+        """The keys of the full pages that hold the first of these tokens, shared or not; `exact`:
+        only of those that prefill has written."""
         keys: list[bytes] = []
         for nth in range(len(tokens) // self.page_tokens):
             key = chain.key(nth, self.content(tokens, nth))
-            if self.index.get(key) is None:
+            node = self.index.get(key)
+            if node is None or (exact and node.exact < self.page_tokens):
                 break
             keys.append(key)
         return tuple(keys)

@@ -15,20 +15,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from edgewise_runtime.kv.stock import Known
+
 MAX_SCANNED = 64
 """Pages with the same history that are compared token by token, the latest ones."""
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class Node(Known):
     """A page in the index.
 
     Attributes:
-        key: what it is called.
-        parent: the key of the page before it, or a root key.
-        page: where it is.
-        tokens: what it holds; fewer than a page has room for are the end of a history.
-        exact: how many of them, from the first, prefill has written after nothing but prefill.
         children: pages in the index that follow it.
         holders: sequences that hold the page.
         pins: how often it must not go.
@@ -36,11 +33,6 @@ class Node:
             that follows it and is not idle. The index counts them.
     """
 
-    key: bytes
-    parent: bytes
-    page: int
-    tokens: tuple[int, ...]
-    exact: int
     children: int = 0
     holders: int = 0
     pins: int = 0

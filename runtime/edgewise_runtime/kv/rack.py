@@ -9,106 +9,76 @@ window goes before all others, unless it has begun another sequence once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from edgewise_runtime.kv.pages import PagePool
 from edgewise_runtime.kv.prefix import MAX_SCANNED, common_length
+from edgewise_runtime.kv.stock import Known, Stock
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
-    """A page that is known.
+class Kept(Known):
+    """A page of a group.
 
     Attributes:
-        group: whose layers it is of.
-        key, parent: what it and the page before it are called, in every group alike.
-        page: where it is.
-        tokens: what it holds; fewer than a page has room for are the end of a history.
-        exact: how many of them, from the first, prefill has written after nothing but prefill.
         pins: how often it must not go.
         used: whether another sequence has begun with it.
+        behind: whether a sequence has left it behind its window since it was used.
     """
 
-    group: int
-    key: bytes
-    parent: bytes
-    page: int
-    tokens: tuple[int, ...]
-    exact: int
     pins: int = 0
     used: bool = False
+    behind: bool = False
 
 
-class Rack:
-    """All pages of a program with windows. It owns each page it knows, and so does every holder.
+class Rack(Stock[Kept]):
+    """A `Stock` of a program with windows.
 
     Attributes:
-        pool: who owns which page.
         known: pages by their group and what they are called; they are added and dropped here.
     """
 
-    def __init__(self, pages: int) -> None:
-        self.pool = PagePool(pages)
+    kind = Kept
+
+    def __init__(self, pages: int, leaving: Callable[[Kept], bool]) -> None:
+        super().__init__(pages, leaving)
         self.known: dict[tuple[int, bytes], Kept] = {}
-        self._at: dict[int, Kept] = {}
         # Of the first group: those that follow a page, by its key, the latest last.
         self._following: dict[bytes, dict[bytes, Kept]] = {}
         # Those that nobody holds, and of these those that are not pinned, the next to go first.
         self._unheld: set[int] = set()
         self._idle: OrderedDict[int, Kept] = OrderedDict()
-        self._unsettled: set[int] = set()
+
+    def __iter__(self) -> Iterator[Kept]:
+        yield from self._idle.values()
+        yield from (kept for kept in self.known.values() if kept.page not in self._idle)
 
     @property
     def unheld(self) -> int:
-        """Pages that are kept and that no sequence holds."""
         return len(self._unheld)
 
     @property
     def idle(self) -> int:
-        """Pages of those that can go."""
         return len(self._idle)
 
-    @property
-    def room(self) -> int:
-        """Pages that are free or idle, all of which can be taken."""
-        return self.pool.free + len(self._idle)
-
-    @property
-    def held(self) -> int:
-        """Pages that sequences hold; one that several hold counts once."""
-        return len(self.pool) - self.pool.free - len(self._unheld)
-
     def get(self, group: int, key: bytes) -> Kept | None:
-        """The page of a group that is called so."""
         return self.known.get((group, key))
 
     def is_idle(self, kept: Kept) -> bool:
         """Whether a page is part of the room."""
         return kept.page in self._idle
 
-    def take(self, count: int) -> list[int] | None:
-        """Pages nobody else has, idle ones making room; None where there is not enough."""
-        if count > self.room:
-            return None
-        while self.pool.free < count:
-            self.evict()
-        return self.pool.allocate(max(count, 0))
-
-    def evict(self) -> None:
-        """Let the idle page go whose turn it is."""
-        self.drop(next(iter(self._idle.values())))
+    def oldest(self) -> Kept | None:
+        return next(iter(self._idle.values()), None)
 
     def hold(self, pages: Sequence[int]) -> None:
-        """One more sequence holds these pages."""
         self.pool.share(pages)
         for page in pages:
             self._unheld.discard(page)
             self._idle.pop(page, None)
 
     def release(self, pages: Sequence[int], *, behind: bool = False) -> None:
-        """One sequence less holds these pages, in their order; `behind` its window."""
         self.pool.release(pages)
         # The last first: it is to go before what it follows.
         for page in reversed(pages):
@@ -116,57 +86,52 @@ class Rack:
             if kept is not None and self.pool.owners(page) == 1:
                 self._unheld.add(page)
                 self._rest(kept)
-                if behind and not kept.used and page in self._idle:
+                kept.behind = behind and not kept.used
+                if kept.behind and page in self._idle:
                     self._idle.move_to_end(page, last=False)
 
-    def add(self, kept: Kept) -> None:
-        """Let others find a page that a sequence holds, under a name that is new."""
-        self.pool.share([kept.page])
-        self.known[kept.group, kept.key] = self._at[kept.page] = kept
-        self._unsettled.add(kept.page)
-        if kept.group == 0:
-            self._following.setdefault(kept.parent, {})[kept.key] = kept
+    def add(self, known: Kept) -> None:
+        self.pool.share([known.page])
+        self.known[known.group, known.key] = known
+        self._came(known)
+        if known.group == 0:
+            self._following.setdefault(known.parent, {})[known.key] = known
 
-    def replace(self, kept: Kept, page: int) -> None:
-        """Let others find another page, which a sequence holds, in the place of one."""
-        self._leave(kept)
-        self.pool.release([kept.page])
-        kept.page, self._at[page] = page, kept
+    def replace(self, known: Kept, page: int) -> None:
+        self._leave(known)
+        self.pool.release([known.page])
+        known.page = page
         self.pool.share([page])
-        self._unsettled.add(page)
+        self._came(known)
 
-    def drop(self, kept: Kept) -> None:
-        """Let nobody find a page; those who hold it go on."""
-        self._leave(kept)
-        del self.known[kept.group, kept.key]
-        if kept.group == 0:
-            following = self._following[kept.parent]
-            del following[kept.key]
+    def drop(self, known: Kept) -> None:
+        self._leave(known)
+        del self.known[known.group, known.key]
+        if known.group == 0:
+            following = self._following[known.parent]
+            del following[known.key]
             if not following:
-                del self._following[kept.parent]
-        self.pool.release([kept.page])
+                del self._following[known.parent]
+        self.pool.release([known.page])
 
-    def touch(self, kept: Iterable[Kept]) -> None:
-        """Make pages, in the order of their history, the ones used last."""
-        for one in reversed(list(kept)):
+    def touch(self, known: Sequence[Kept]) -> None:
+        for one in reversed(known):
             if one.page in self._idle:
                 self._idle.move_to_end(one.page)
             if one.group == 0:
                 following = self._following[one.parent]
                 following[one.key] = following.pop(one.key)
 
-    def pin(self, kept: Kept, by: int) -> None:
-        """Pin a page so many times more; its pins may have been lost, and are never below 0."""
-        kept.pins = max(kept.pins + by, 0)
-        if kept.pins:
-            self._idle.pop(kept.page, None)
-        elif kept.page in self._unheld:
-            self._rest(kept)
+    def pin(self, known: Kept, by: int) -> None:
+        known.pins = max(known.pins + by, 0)
+        if known.pins:
+            self._idle.pop(known.page, None)
+        elif known.page in self._unheld:
+            self._rest(known)
 
     def longest(
         self, parent: bytes, tokens: Sequence[int], *, inexact: bool
     ) -> tuple[Kept, int] | None:
-        """As `PrefixIndex.longest`, of the first group."""
         best: tuple[Kept, int] | None = None
         for kept in islice(reversed(self._following.get(parent, {}).values()), MAX_SCANNED):
             usable = kept.tokens if inexact else kept.tokens[: kept.exact]
@@ -175,42 +140,9 @@ class Rack:
                 best = (kept, same)
         return best
 
-    def withdraw(self, pages: Iterable[int]) -> None:
-        """Let nobody find these pages."""
-        for page in pages:
-            if (kept := self._at.get(page)) is not None:
-                self.drop(kept)
-
-    def settle(self) -> None:
-        """The device has answered: what was published until now is in its pages."""
-        self._unsettled.clear()
-
-    def distrust(self) -> None:
-        """Let nobody find pages published since the device last answered."""
-        self.withdraw(list(self._unsettled))
-
-    def drop_idle(self) -> None:
-        """Drop all pages that nobody needs."""
-        while self._idle:
-            self.evict()
-
     def check(self, held: Iterable[int]) -> list[str]:
-        """What is inconsistent where sequences hold these pages, as sentences; empty if sound.
-
-        Args:
-            held: the pages of each sequence.
-        """
         held = list(held)
-        expected = [0] * len(self.pool)
-        for page in [*held, *self._at]:
-            expected[page] += 1
-        wrong = [
-            f"Page {page} has {self.pool.owners(page)} owners, not {count}."
-            for page, count in enumerate(expected)
-            if self.pool.owners(page) != count
-        ]
-        if {kept.page: kept for kept in self.known.values()} != self._at:
-            wrong.append("Pages are not where the rack says.")
+        wrong = super().check(held)
         following = {key: kept for each in self._following.values() for key, kept in each.items()}
         if following != {key: kept for (group, key), kept in self.known.items() if not group}:
             wrong.append("Pages follow that are not known.")
@@ -219,14 +151,13 @@ class Rack:
             wrong.append(f"{len(unheld)} pages have no holder, not {len(self._unheld)}.")
         if {page for page in unheld if not self._at[page].pins} != self._idle.keys():
             wrong.append(f"{len(self._idle)} pages are idle.")
-        return self.pool.check() + wrong
+        return wrong
 
     def _rest(self, kept: Kept) -> None:
         if not kept.pins:
             self._idle[kept.page] = kept
 
     def _leave(self, kept: Kept) -> None:
-        del self._at[kept.page]
+        self._went(kept)
         self._unheld.discard(kept.page)
         self._idle.pop(kept.page, None)
-        self._unsettled.discard(kept.page)

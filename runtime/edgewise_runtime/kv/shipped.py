@@ -14,7 +14,7 @@ from edgewise_runtime.format.packs import (
     parse_index,
     place_of,
 )
-from edgewise_runtime.format.state import paged_state
+from edgewise_runtime.format.state import footprint, paged_state
 from edgewise_runtime.kv.page_file import HEADER, payload_of, producer_digest
 from edgewise_runtime.kv.stored import stored_bytes
 
@@ -48,7 +48,10 @@ def shipped_pages(bundle: Bundle, program: Program) -> ShippedPages | None:
         BundleError: as `read_index` does.
     """
     index = read_index(bundle, place_of(program))
-    if index is None or index.file_bytes != file_bytes(bundle, program):
+    if index is None:
+        return None
+    windows = footprint(bundle.manifest).windows
+    if (index.file_bytes, index.windows) != (file_bytes(bundle, program), windows):
         return None
     return ShippedPages(bundle, place_of(program), index)
 
@@ -71,7 +74,7 @@ class ShippedPages:
         self._bundle = bundle
         self._place = place
         self._producer = producer_digest(index.computed_by)
-        self._keys = set(index.keys)
+        self._keys = set(index.files)
         files = bundle.manifest.files
         listed = sorted(files[page_path(place, key)].sha256 for key in self._keys)
         self.digest = hashlib.sha256("\n".join(listed).encode()).hexdigest()

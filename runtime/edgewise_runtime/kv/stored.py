@@ -8,7 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+from edgewise_runtime.format.state import group_key
 from edgewise_runtime.kv.spill import PageStore
+from edgewise_runtime.kv.stock import Known
 
 _IDS = np.dtype("<u4")
 
@@ -47,53 +49,6 @@ class PageMover(Protocol):
     def write_page(self, page: int, data: bytes) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Spill:
-    """Takes pages of a program to a store and back.
-
-    Attributes:
-        mover: whose pages they are.
-        store: where they go.
-        finite: whether all numbers of a page are finite: others are not stored.
-        moved: hears how many pages were stored and restored.
-    """
-
-    mover: PageMover
-    store: PageStore
-    finite: Callable[[bytes], bool]
-    moved: Callable[[int, int], None]
-
-    def room(self, page_tokens: int) -> int:
-        """How many pages the store holds."""
-        return self.store.limit // stored_bytes(page_tokens, self.mover.page_bytes)
-
-    def keep(
-        self, key: bytes, page: int, tokens: Sequence[int], exact: int, *, wait: bool = False
-    ) -> bool:
-        """Store a full page, if it is not there already; whether it was read for that.
-
-        Args:
-            wait: as for `PageStore.put`.
-        """
-        if self.store.touch(key):
-            return False
-        state = self.mover.read_page(page)
-        if self.finite(state):
-            self.store.put(key, pack(tokens, exact, state), wait=wait)
-            self.moved(1, 0)
-        return True
-
-    def find(self, key: bytes, tokens: Sequence[int]) -> tuple[int, bytes] | None:
-        """Of a page how many tokens are exact, and its state; None where it is not there."""
-        data = self.store.get(key)
-        return None if data is None else unpack(data, tokens, self.mover.page_bytes)
-
-    def restore(self, state: bytes, page: int) -> None:
-        """Write what was found to a page."""
-        self.mover.write_page(page, state)
-        self.moved(0, 1)
-
-
 class PageSource(Protocol):
     """Bytes of pages by their keys, which nobody here has written."""
 
@@ -103,22 +58,99 @@ class PageSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
-    """Brings pages to a program that came with its bundle.
+class Brought:
+    """What there is of a page elsewhere.
 
     Attributes:
-        mover: whose pages they become.
-        pages: what there is.
+        exact: how many of its tokens prefill has written.
+        state: its bytes.
+        shipped: whether they came with the bundle, and not from the store.
+    """
+
+    exact: int
+    state: bytes
+    shipped: bool
+
+
+def as_it_is(group: int, state: bytes) -> bytes | None:
+    """All bytes of a page, whatever they are."""
+    return state
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where pages of a program are that are not on its device, and how they get there and back.
+
+    Attributes:
+        mover: whose pages they are.
+        store: where they go that have to leave; None for nowhere.
+        shipped: those that came with the bundle; None for none.
+        own: what of a page's bytes is a group's, of the same length; None where that is of no use:
+            it is not stored.
+        moved: hears how many pages were stored and restored.
     """
 
     mover: PageMover
-    pages: PageSource
+    store: PageStore | None = None
+    shipped: PageSource | None = None
+    own: Callable[[int, bytes], bytes | None] = as_it_is
+    moved: Callable[[int, int], None] = lambda spilled, restored: None
 
-    def find(self, key: bytes, tokens: Sequence[int]) -> tuple[int, bytes] | None:
-        """As `Spill.find`."""
-        data = self.pages.get(key)
-        return None if data is None else unpack(data, tokens, self.mover.page_bytes)
+    @property
+    def any(self) -> bool:
+        """Whether pages can be anywhere but on the device."""
+        return self.store is not None or self.shipped is not None
 
-    def restore(self, state: bytes, page: int) -> None:
-        """As `Spill.restore`."""
-        self.mover.write_page(page, state)
+    def room(self, page_tokens: int) -> int:
+        """How many pages the store holds."""
+        if self.store is None:
+            return 0
+        return self.store.limit // stored_bytes(page_tokens, self.mover.page_bytes)
+
+    def keep(self, known: Known, *, wait: bool = False) -> bool:
+        """Store a full page, if there is where and it is not there already, nor with the bundle;
+        whether it was read for that.
+
+        Args:
+            wait: as for `PageStore.put`.
+        """
+        key = group_key(known.key, known.group)
+        if self.store is None or (self.shipped is not None and key in self.shipped):
+            return False
+        if self.store.touch(key):
+            return False
+        page = self.read(known)
+        if page is not None:
+            self.store.put(key, page, wait=wait)
+            self.moved(1, 0)
+        return True
+
+    def read(self, known: Known) -> bytes | None:
+        """What to store of a full page; None where it is of no use."""
+        state = self.own(known.group, self.mover.read_page(known.page))
+        return None if state is None else pack(known.tokens, known.exact, state)
+
+    def has(self, group: int, key: bytes) -> bool:
+        """Whether a page seems to be there; `find` may still find it gone."""
+        name = group_key(key, group)
+        shipped = self.shipped is not None and name in self.shipped
+        return shipped or (self.store is not None and name in self.store)
+
+    def find(self, group: int, key: bytes, tokens: Sequence[int], least: int) -> Brought | None:
+        """What there is of a page of which so many tokens are exact at least; None for nothing.
+
+        It is looked for in the bundle before the store.
+        """
+        name = group_key(key, group)
+        for source in (self.shipped, self.store):
+            data = None if source is None else source.get(name)
+            found = None if data is None else unpack(data, tokens, self.mover.page_bytes)
+            if found is not None and found[0] >= least:
+                return Brought(*found, shipped=source is self.shipped)
+        return None
+
+    def restore(self, found: Brought, page: int) -> None:
+        """Write what was found to a page."""
+        self.mover.write_page(page, found.state)
+        if not found.shipped:
+            self.moved(0, 1)

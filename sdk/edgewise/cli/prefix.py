@@ -112,7 +112,7 @@ def add(
 def _told(made: Made) -> str:
     pack, runner = made.pack, made.runner
     return (
-        f"{pack.name}: {made.tokens:,} tokens in {len(pack.keys):,} pages, {size(made.bytes)}, by "
+        f"{pack.name}: {made.tokens:,} tokens in {made.pages:,} pages, {size(made.bytes)}, by "
         f"{runner.program.id} on {runner.device.name} at {pack.prefill_tokens_per_s:,} tokens/s"
     )
 

@@ -28,11 +28,11 @@ def packs_table(bundle: Bundle, name: str = "pack") -> Table:
         program = index.producer.split("/")[1:2]
         by = ", ".join(part for part in (*program, index.device) if part)
         for pack in index.packs:
-            pages = len(pack.keys)
+            pages = index.file_count(pack)
             cells = (
                 pack.name,
                 place.removeprefix(f"{FOLDER}/"),
-                f"{pages * index.page_tokens:,}",
+                f"{len(pack.keys) * index.page_tokens:,}",
                 f"{pages:,}",
                 size(pages * index.file_bytes),
                 f"{pack.prefill_tokens_per_s:,}",

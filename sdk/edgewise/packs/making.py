@@ -23,6 +23,7 @@ from edgewise_runtime.format.packs import Pack, prompt_digest
 from edgewise_runtime.format.programs import best_program
 from edgewise_runtime.format.reading import ID
 from edgewise_runtime.format.state import paged_state
+from edgewise_runtime.kv.base import Prefix
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.shipped import file_bytes
 
@@ -45,12 +46,14 @@ class Made:
         pack: the pack.
         runner: who computed it.
         tokens: that it holds.
+        pages: of all state groups, a file each.
         bytes: of its files.
     """
 
     pack: Pack
     runner: Runner
     tokens: int
+    pages: int
     bytes: int
 
 
@@ -153,16 +156,15 @@ def make_packs(
         changes = []
         for nth, runner in enumerate(runners):
             told("Computing the pages", nth, len(runners))
-            pages, speed = _computed(bundle, runner, tokens, trust=trust)
-            keys = tuple(key for key, _ in pages)
-            pack = Pack(name, prompt_digest(tokens), keys, round(speed))
+            prefix, speed = _computed(bundle, runner, tokens, trust=trust)
+            pack = Pack(name, prompt_digest(tokens), prefix.keys, round(speed))
             producer = producer_of(bundle, runner.program)
-            changes.append(Change(runner.program, producer, runner.device, pack, dict(pages)))
+            changes.append(Change(runner.program, producer, runner.device, pack, prefix.pages))
         told("Computing the pages", len(runners), len(runners))
         sizes = [file_bytes(bundle, runner.program) for runner in runners]
     add_packs(path, changes, told)
     return [
-        Made(change.pack, runner, len(tokens), size * len(change.pack.keys))
+        Made(change.pack, runner, len(tokens), len(change.pages), size * len(change.pages))
         for change, runner, size in zip(changes, runners, sizes, strict=True)
     ]
 
@@ -183,8 +185,8 @@ def _whole_pages(bundle: Bundle, prompt: PackPrompt) -> tuple[int, ...]:
 
 def _computed(
     bundle: Bundle, runner: Runner, tokens: tuple[int, ...], *, trust: bool
-) -> tuple[list[tuple[bytes, bytes]], float]:
-    """The pages of these tokens by their keys, and tokens per second."""
+) -> tuple[Prefix, float]:
+    """The pages of these tokens, and tokens per second."""
     with Engine(
         bundle.path,
         device=runner.device,
@@ -196,5 +198,5 @@ def _computed(
         loop = engine.session.loop
         asked = Submission([loop.engine.pin(tokens)])
         done = Generation(loop, asked, owner=engine).result()
-        pages = loop.call(lambda: loop.engine.pages_of(tokens))
-        return pages, done.timings.prefill_tokens_per_s
+        prefix = loop.call(lambda: loop.engine.pages_of(tokens))
+        return prefix, done.timings.prefill_tokens_per_s

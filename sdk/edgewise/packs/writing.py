@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgewise_runtime.devices.base import Device
-from edgewise_runtime.errors import InputError, StorageError, UnsupportedError
+from edgewise_runtime.errors import InputError, StorageError
 from edgewise_runtime.files import storage_errors, write_bytes, write_json
 from edgewise_runtime.folders import new_folder
 from edgewise_runtime.format.bundle import Bundle, Program, describe_files, write_manifest
@@ -24,7 +24,7 @@ from edgewise_runtime.format.packs import (
     place_of,
 )
 from edgewise_runtime.format.seal import MANIFEST
-from edgewise_runtime.format.state import footprint, paged_state
+from edgewise_runtime.format.state import footprint
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.page_file import header_of, producer_digest
 from edgewise_runtime.kv.shipped import file_bytes, read_index
@@ -38,7 +38,7 @@ class Change:
 
     Attributes:
         producer: the program's (`keys.producer_of`).
-        pages: their bytes, as stores keep them, by key.
+        pages: the bytes of its files but for their headers, by what they are called.
     """
 
     program: Program
@@ -77,19 +77,17 @@ def index_for(bundle: Bundle, program: Program, device: Device) -> PackIndex:
     """The index that packs of a program on a device are added to.
 
     Raises:
-        UnsupportedError: ``unsupported.packs`` for a model with windows.
         InputError: ``input.device`` where another program or device has computed those there.
     """
-    if footprint(bundle.manifest).bounded:
-        raise UnsupportedError(
-            f"{bundle.name!r} has layers with windows, whose pages are given back: there are no "
-            "packs of such models.",
-            remedy="Pin the prefix in the engine that answers (Engine.pin).",
-            code="unsupported.packs",
-        )
     producer, place = producer_of(bundle, program), place_of(program)
-    tokens = paged_state(bundle.manifest).page_tokens
-    empty = PackIndex(producer, device.identity, tokens, file_bytes(bundle, program))
+    sizes = footprint(bundle.manifest)
+    empty = PackIndex(
+        producer,
+        device.identity,
+        sizes.page_tokens,
+        file_bytes(bundle, program),
+        windows=sizes.windows,
+    )
     index = read_index(bundle, place)
     if index is None or not index.packs:
         return empty
@@ -127,7 +125,9 @@ def add_packs(path: Path, changes: Sequence[Change], told: Told) -> None:
                     code="storage.other_bundle",
                 )
             index = index_for(bundle, program, change.device).with_pack(change.pack)
-            files = {page_path(place, key): change.file_of(key) for key in change.pack.keys}
+            files = {
+                page_path(place, key): change.file_of(key) for key in index.files_of(change.pack)
+            }
             folders[place] = _Folder(index, files)
         return folders
 
@@ -175,7 +175,7 @@ def _rewrite(path: Path, changed: Callable[[Bundle], dict[str, _Folder]], told: 
         folders = changed(bundle)
         listed = bundle.manifest.files
         gone = {name for place in folders for name in files_of(place, listed)}
-        stays = {page_path(place, key) for place, one in folders.items() for key in one.index.keys}
+        stays = {page_path(place, key) for place, one in folders.items() for key in one.index.files}
         new = {name: data for one in folders.values() for name, data in one.files.items()}
         kept = {
             name: entry

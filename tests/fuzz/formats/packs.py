@@ -14,14 +14,19 @@ from tests.fuzz.case import Files, Format, WrongAnswerError
 from tests.fuzz.mutate import raw, values
 
 NAME = "index.json"
-KNOWN = cases("pack-indices")
-PLACE, SIZES = KNOWN["place"], KNOWN["sizes"]
+KNOWN = [cases("pack-indices"), cases("pack-indices-windows")]
+PLACE = "prefixes/a-b"
+SIZES = {
+    page_path(PLACE, bytes.fromhex(Path(path).stem)): size
+    for known in KNOWN
+    for path, size in known["sizes"].items()
+}
 LISTED = {path: FileEntry(size, "0" * 64) for path, size in SIZES.items()}
 KEYS = [Path(path).stem for path in SIZES]
 
 
 def _seeds() -> Sequence[Files]:
-    good = [case["index"] for case in KNOWN["cases"] if case["code"] is None]
+    good = [case["index"] for known in KNOWN for case in known["cases"] if case["code"] is None]
     return [{NAME: json.dumps(index).encode()} for index in good]
 
 
@@ -36,9 +41,13 @@ def _use(folder: Path, files: Files) -> None:
     index = parse_index((folder / NAME).read_bytes(), PLACE, LISTED)
     if index_from(json.loads(json.dumps(index.to_json())), PLACE, SIZES) != index:
         raise WrongAnswerError("the index does not read back as written")
-    if any(SIZES.get(page_path(PLACE, key)) != index.file_bytes for key in index.keys):
+    if any(SIZES.get(page_path(PLACE, key)) != index.file_bytes for key in index.files):
         raise WrongAnswerError("a page that the bundle does not have")
-    if sum(len(pack.keys) for pack in index.packs) > MAX_PAGES or index.page_tokens < 1:
+    if any(index.file_count(pack) != len(index.files_of(pack)) for pack in index.packs):
+        raise WrongAnswerError("another number of files than is counted")
+    if any(not set(pack.keys) <= index.files for pack in index.packs if None in index.windows[:1]):
+        raise WrongAnswerError("a group without a window that lacks pages")
+    if sum(map(index.file_count, index.packs)) > MAX_PAGES or index.page_tokens < 1:
         raise WrongAnswerError("more than there may be")
 
 

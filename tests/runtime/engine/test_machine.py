@@ -81,12 +81,14 @@ def windowed_bounds(draw: st.DrawFn) -> Bounds:
 
 
 stores = st.sampled_from([(0, 0), (4, 0), (100, 0), (3, 8), (2, 100)])
+windowed_stores = st.sampled_from([(0, 0), (9, 0), (300, 0), (6, 30), (2, 300)])
+"""With room for the pages of several groups."""
 drafters = st.sampled_from(["none", "none", "lookup", "oracle"])
 
 
 @st.composite
 def made_settings(draw: st.DrawFn, windowed: bool = False) -> Setting:
-    memory_pages, disk_pages = (0, 0) if windowed else draw(stores)
+    memory_pages, disk_pages = draw(windowed_stores if windowed else stores)
     return Setting(
         draw(windowed_bounds() if windowed else bounds),
         step_tokens=draw(st.sampled_from([None, 0, 3, 40])),

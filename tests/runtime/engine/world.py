@@ -202,8 +202,7 @@ class World:
         self.scheduler = self.engine._scheduler
         self.memory = self.scheduler.memory
         self._root = root_key(self.program.bundle, self.program.program)
-        rack = isinstance(self.memory, WindowedMemory)
-        pool = self.memory._rack.pool if rack else self.memory._shelf.pool
+        pool = self.memory._stock.pool
         self.program.guard(lambda page: pool.owners(page) == 1)
 
     def make(self, request: Request) -> list[Asked]:
@@ -374,7 +373,7 @@ class World:
     def _poison(self) -> None:
         """Whoever reads a page that was given back notices."""
         if isinstance(self.memory, WindowedMemory) and not self.program.failing:
-            pool = self.memory._rack.pool
+            pool = self.memory._stock.pool
             free = [page for page in range(len(pool)) if not pool.owners(page)]
             self.program._kv[free] = POISON
 

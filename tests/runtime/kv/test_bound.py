@@ -6,7 +6,7 @@ from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import KeyChain
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.kv.spill import MemoryStore
-from edgewise_runtime.kv.stored import stored_bytes
+from edgewise_runtime.kv.stored import Elsewhere, stored_bytes
 from tests.runtime.kv.test_memory import PAGE_BYTES, ROOTS, Pages
 
 
@@ -25,7 +25,7 @@ def known(memory: PageMemory, *texts: int) -> list[int]:
 
 
 def test_of_what_is_kept_beyond_the_bound_the_least_recently_used_goes() -> None:
-    memory = PageMemory(Pages(40), 40, page_tokens=PAGE_TOKENS, inexact=True, keep=5)
+    memory = PageMemory(Elsewhere(Pages(40)), 40, page_tokens=PAGE_TOKENS, inexact=True, keep=5)
     visited(memory, 1, 2, 3)
     # Ends before beginnings.
     assert known(memory, 1, 2, 3) == [1, 2, 2]
@@ -35,7 +35,7 @@ def test_of_what_is_kept_beyond_the_bound_the_least_recently_used_goes() -> None
 
 
 def test_what_is_pinned_does_not_count_until_it_is_not() -> None:
-    memory = PageMemory(Pages(40), 40, page_tokens=PAGE_TOKENS, inexact=True, keep=2)
+    memory = PageMemory(Elsewhere(Pages(40)), 40, page_tokens=PAGE_TOKENS, inexact=True, keep=2)
     for text in (1, 2, 3):
         visited(memory, text)
         memory.pin(memory.keys_of(KeyChain(ROOTS[0]), (text,) * (2 * PAGE_TOKENS)))
@@ -47,7 +47,7 @@ def test_what_is_pinned_does_not_count_until_it_is_not() -> None:
 
 
 def test_what_a_sequence_holds_does_not_count() -> None:
-    memory = PageMemory(Pages(40), 40, page_tokens=PAGE_TOKENS, inexact=True, keep=0)
+    memory = PageMemory(Elsewhere(Pages(40)), 40, page_tokens=PAGE_TOKENS, inexact=True, keep=0)
     tokens = (1,) * (2 * PAGE_TOKENS)
     first = memory.acquire(KeyChain(ROOTS[0]), tokens, len(tokens))
     assert first is not None
@@ -71,7 +71,7 @@ def test_what_is_beyond_the_bound_is_stored_a_few_pages_at_a_time() -> None:
 
     store = MemoryStore(1 << 20)
     memory = PageMemory(
-        pages, 40, page_tokens=PAGE_TOKENS, inexact=True, store=store, moved=moved, keep=1
+        Elsewhere(pages, store, moved=moved), 40, page_tokens=PAGE_TOKENS, inexact=True, keep=1
     )
     visited(memory, 1, 2, 3)
     assert (memory.idle, moves[0]) == (6, 0)
@@ -89,7 +89,9 @@ def test_what_is_beyond_the_bound_is_stored_a_few_pages_at_a_time() -> None:
 def test_what_comes_back_from_a_store_does_not_pile_up_on_the_device() -> None:
     """Pages that were restored go again as fast as others come, whoever computes little."""
     store = MemoryStore(1 << 20)
-    memory = PageMemory(Pages(400), 400, page_tokens=PAGE_TOKENS, inexact=True, store=store, keep=4)
+    memory = PageMemory(
+        Elsewhere(Pages(400), store), 400, page_tokens=PAGE_TOKENS, inexact=True, keep=4
+    )
     texts = [(text,) * (8 * PAGE_TOKENS) for text in range(20)]
     most = 0
     for tokens in texts * 3:
@@ -104,7 +106,7 @@ def test_what_comes_back_from_a_store_does_not_pile_up_on_the_device() -> None:
 def test_pages_given_up_are_used_again_before_others_are_touched() -> None:
     """Memory that no page was ever written to is not needed as long as little is kept."""
     pages = Pages(400)
-    memory = PageMemory(pages, 400, page_tokens=PAGE_TOKENS, inexact=True, keep=6)
+    memory = PageMemory(Elsewhere(pages), 400, page_tokens=PAGE_TOKENS, inexact=True, keep=6)
     touched: set[int] = set()
     for text in range(100):
         tokens = (text,) * (4 * PAGE_TOKENS)
@@ -123,7 +125,7 @@ def test_closing_reads_no_more_pages_than_the_store_holds() -> None:
         moves[0] += spilled
 
     memory = PageMemory(
-        Pages(40), 40, page_tokens=PAGE_TOKENS, inexact=True, store=store, moved=moved
+        Elsewhere(Pages(40), store, moved=moved), 40, page_tokens=PAGE_TOKENS, inexact=True
     )
     visited(memory, 1, 2, 3)
     last = memory.keys_of(KeyChain(ROOTS[0]), (3,) * (2 * PAGE_TOKENS))

@@ -17,7 +17,7 @@ from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.kv.keys import KeyChain
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.kv.spill import MemoryStore
-from edgewise_runtime.kv.stored import stored_bytes
+from edgewise_runtime.kv.stored import Elsewhere, stored_bytes
 
 WORD = 8
 PAGE_BYTES = PAGE_TOKENS * WORD
@@ -98,12 +98,10 @@ class MemoryMachine(RuleBasedStateMachine):
         self.moves = [0, 0]
         self.store = MemoryStore(stored * stored_bytes(PAGE_TOKENS, PAGE_BYTES)) if stored else None
         self.memory = PageMemory(
-            self.pages,
+            Elsewhere(self.pages, self.store, moved=self._moved),
             pages,
             page_tokens=PAGE_TOKENS,
             inexact=inexact,
-            store=self.store,
-            moved=self._moved,
             keep=keep,
         )
         self.readers: list[Reader] = []
@@ -353,7 +351,7 @@ def _common(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 
 
 def test_a_page_in_place_of_ones_own_tells_who_wrote_it() -> None:
-    memory = PageMemory(Pages(8), 8, page_tokens=PAGE_TOKENS, inexact=True)
+    memory = PageMemory(Elsewhere(Pages(8)), 8, page_tokens=PAGE_TOKENS, inexact=True)
     tokens = (1,) * PAGE_TOKENS
     decoded = memory.acquire(KeyChain(ROOTS[0]), tokens[:1], PAGE_TOKENS)
     prefilled = memory.acquire(KeyChain(ROOTS[0]), tokens[:1], PAGE_TOKENS)
@@ -366,7 +364,7 @@ def test_a_page_in_place_of_ones_own_tells_who_wrote_it() -> None:
 
 @pytest.mark.parametrize(("page_tokens", "pages", "full"), [(4, 5, 4), (16, 2, 1), (32, 1, 0)])
 def test_pages_hold_as_many_tokens_as_is_said(page_tokens: int, pages: int, full: int) -> None:
-    memory = PageMemory(Pages(8), 8, page_tokens=page_tokens, inexact=True)
+    memory = PageMemory(Elsewhere(Pages(8)), 8, page_tokens=page_tokens, inexact=True)
     tokens = tuple(range(18))
     holding = memory.acquire(KeyChain(ROOTS[0]), tokens, len(tokens))
     assert holding is not None

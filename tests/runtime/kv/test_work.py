@@ -13,6 +13,7 @@ from edgewise_runtime.kv.keys import KeyChain
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.kv.pages import PagePool
 from edgewise_runtime.kv.prefix import MAX_SCANNED
+from edgewise_runtime.kv.stored import Elsewhere
 from tests.runtime.counting import instructions
 
 PAGE_TOKENS = 16
@@ -62,7 +63,7 @@ def keep(memory: PageMemory, pages: int) -> None:
 
 def full(pages: int) -> PageMemory:
     """All pages are kept for the next ones."""
-    memory = PageMemory(Pages(), pages, page_tokens=PAGE_TOKENS, inexact=False)
+    memory = PageMemory(Elsewhere(Pages()), pages, page_tokens=PAGE_TOKENS, inexact=False)
     keep(memory, pages)
     return memory
 
@@ -79,14 +80,16 @@ def in_use(pages: int) -> PageMemory:
 
 def roomy(pages: int) -> PageMemory:
     """Most pages are free."""
-    memory = PageMemory(Pages(), pages, page_tokens=PAGE_TOKENS, inexact=False)
+    memory = PageMemory(Elsewhere(Pages()), pages, page_tokens=PAGE_TOKENS, inexact=False)
     keep(memory, SIZES[0] // 2)
     return memory
 
 
 def at_the_bound(pages: int) -> PageMemory:
     """As many pages are kept as may be, and as many are free."""
-    memory = PageMemory(Pages(), 2 * pages, page_tokens=PAGE_TOKENS, inexact=False, keep=pages)
+    memory = PageMemory(
+        Elsewhere(Pages()), 2 * pages, page_tokens=PAGE_TOKENS, inexact=False, keep=pages
+    )
     keep(memory, pages)
     return memory
 
