@@ -1,4 +1,4 @@
-"""Models on a Ray cluster, with the extra ``ray`` (``pip install 'edgewise[ray]'``).
+"""Models on a Ray cluster, with the extra ``ray``.
 
     from ray import serve
     import edgewise.ray
