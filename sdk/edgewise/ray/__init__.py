@@ -13,10 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from edgewise.ray.needed import RAY
 from edgewise_runtime.errors import UnsupportedError
-from edgewise_runtime.installed import RAY, need
-
-need(RAY)
 
 if TYPE_CHECKING:
     from edgewise.ray.options import ServeOptions
