@@ -47,7 +47,7 @@ def cluster(port: int) -> Iterator[None]:
             num_cpus=8,
             object_store_memory=STORE_BYTES,
             include_dashboard=False,
-            _node_ip_address="127.0.0.2",
+            _node_ip_address="127.0.0.1",
             _temp_dir=folder,
             log_to_driver=False,
         )

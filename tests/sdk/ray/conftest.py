@@ -34,8 +34,6 @@ ENVIRONMENT = {
 }
 MARK = "EDGEWISE_TEST_CLUSTER"
 """A variable that every process of the cluster has, with the folder of its logs."""
-HOST = "127.0.0.2"
-"""Of this machine only; Ray makes another address of 127.0.0.1."""
 STORE_BYTES = 100_000_000
 
 
@@ -101,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 num_cpus=4,
                 object_store_memory=STORE_BYTES,
                 include_dashboard=False,
-                _node_ip_address=HOST,
+                _node_ip_address="127.0.0.1",
                 _temp_dir=str(folder),
                 log_to_driver=False,
             )
