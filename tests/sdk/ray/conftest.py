@@ -28,7 +28,7 @@ ENVIRONMENT = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_enable_worker_prestart": "0",
     # A machine that does much else is slow to start them.
-    "RAY_raylet_start_wait_time_s": "40",
+    "RAY_raylet_start_wait_time_s": "25",
     "RAY_agent_register_timeout_ms": "120000",
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
@@ -36,7 +36,7 @@ ENVIRONMENT = {
 MARK = "EDGEWISE_TEST_CLUSTER"
 """A variable that every process of the cluster has, with the folder of its logs."""
 STORE_BYTES = 100_000_000
-TRIES = 4
+TRIES = 6
 
 
 @dataclass(frozen=True)
