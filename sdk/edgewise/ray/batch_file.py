@@ -119,7 +119,7 @@ class Answering:
             raise InputError(
                 f"A line's url is {shorten(line.url)}.",
                 remedy=f"There are {', '.join(APIS)}.",
-                code="input.url",
+                code="input.path",
             )
         kind, answered = APIS[line.url]
         asked = read_value(line.body, kind)
