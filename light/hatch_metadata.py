@@ -24,6 +24,6 @@ class FromTheWhole(MetadataHookInterface):
             dependencies=[*required.values()],
         )
         metadata["optional-dependencies"] = {
-            **{name: offered[name] for name in ("vulkan", "wgpu")},
+            **{name: offered[name] for name in ("ray", "vulkan", "wgpu")},
             **extras,
         }

@@ -161,6 +161,7 @@ def test_what_the_light_wheel_is_built_with_is_what_edgewise_asks_for(wheel: Zip
         installed.WGPU,
         installed.VULKAN,
         installed.CRYPTOGRAPHY,
+        installed.RAY,
         installed.ZIG,
         installed.NVRTC,
         installed.NVFATBIN,
@@ -170,7 +171,8 @@ def test_what_errors_say_to_install_is_what_the_wheel_asks_for(
     package: installed.Package, wheel: ZipFile
 ) -> None:
     assert Requirement(package.requirement) in {
-        Requirement(f"{item.name}{item.specifier}") for item in required(wheel)
+        Requirement(f"{item.name}[{','.join(item.extras)}]{item.specifier}")
+        for item in required(wheel)
     }
 
 

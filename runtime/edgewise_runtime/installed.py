@@ -36,17 +36,19 @@ class Package:
         versions: which ones will do, as in ``>=1.2,<2``; empty for any.
         purpose: what it is needed for, the beginning of a sentence.
         error: what is raised where it is missing, and the code.
+        extras: of its own, that are needed of it, as in ``[data,serve]``.
     """
 
     name: str
     versions: str
     purpose: str
     error: tuple[type[EdgewiseError], str]
+    extras: str = ""
 
     @property
     def requirement(self) -> str:
         """It with its versions, as pyproject.toml has it."""
-        return self.name + self.versions
+        return self.name + self.extras + self.versions
 
     @property
     def install(self) -> str:
@@ -73,6 +75,13 @@ LLAMA_CPP = Package(
     "Scoring a GGUF file as it is",
     (UnsupportedError, "unsupported.llama_cpp"),
 )
+RAY = Package(
+    "ray",
+    ">=2.60,<2.61",
+    "Running on Ray",
+    (UnsupportedError, "unsupported.ray"),
+    extras="[data,serve]",
+)
 TORCH, TRANSFORMERS = (
     Package(name, "", "Comparing with transformers", (UnsupportedError, "unsupported.transformers"))
     for name in ("torch", "transformers")
@@ -84,7 +93,7 @@ ZIG = Package(
     (CompileError, "compile.linker"),
 )
 
-OPTIONAL = (CRYPTOGRAPHY, LLAMA_CPP, NVFATBIN, NVRTC, TORCH, TRANSFORMERS, ZIG)
+OPTIONAL = (CRYPTOGRAPHY, LLAMA_CPP, NVFATBIN, NVRTC, RAY, TORCH, TRANSFORMERS, ZIG)
 """Those that one command needs for one thing, for which it asks then."""
 
 

@@ -19,9 +19,11 @@ import json
 import os
 import secrets
 import stat
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from edgewise_runtime.errors import TrustError
 from edgewise_runtime.files import (
@@ -38,6 +40,10 @@ from edgewise_runtime.format.targets import is_native
 KEY_BYTES = 32
 PURPOSE = b"edgewise native program v2\0"
 """Keeps these signatures apart from anything else the key might ever sign."""
+
+Trust: TypeAlias = bool | Collection[str]
+"""Which native programs run: all of them, those that this user compiled, or those and the programs
+of these digests (see `digest`), which somebody on another machine vouches for."""
 
 
 def key_path() -> Path:
@@ -86,17 +92,42 @@ def sign_programs(manifest: BundleManifest) -> tuple[Program, ...]:
     )
 
 
-def verify_program(manifest: BundleManifest, program: Program) -> None:
-    """Check that this user compiled a program as the manifest has it, if its target is native.
+def verify_program(manifest: BundleManifest, program: Program, trust: Trust = False) -> None:
+    """Check that a program may run as the manifest has it, if its target is native.
 
     The manifest's hashes are what is checked: whoever loads a file compares it with them.
 
     Raises:
-        TrustError: as `verify` does.
+        TrustError: ``trust.digest`` for digests that are none; else as `verify` does.
     """
-    if is_native(program.target):
-        what = f"{manifest.name}/{program.id}"
-        verify(digest(manifest, program), program.signature, what=what)
+    known = frozenset[str]() if isinstance(trust, bool) else _digests(trust)
+    if trust is True or not is_native(program.target):
+        return
+    found = digest(manifest, program)
+    if found not in known:
+        verify(found, program.signature, what=f"{manifest.name}/{program.id}")
+
+
+def vouched(manifest: BundleManifest) -> tuple[str, ...]:
+    """The digests of the native programs of a manifest that this user compiled.
+
+    They are no secret: with them (`Trust`) another machine runs these programs and no others.
+
+    Raises:
+        TrustError, StorageError: ``trust.key`` where the key cannot be used.
+    """
+    found: list[str] = []
+    for program in manifest.programs:
+        if is_native(program.target):
+            one = digest(manifest, program)
+            try:
+                verify(one, program.signature)
+            except TrustError as error:
+                if error.code == "trust.key":
+                    raise
+            else:
+                found.append(one)
+    return tuple(found)
 
 
 def sign(sha256: str) -> str:
@@ -146,6 +177,18 @@ def key_id() -> str | None:
     """A public name for this user's key: 16 hexadecimal digits, None without a key."""
     key = _read_key(key_path())
     return None if key is None else hashlib.sha256(b"edgewise key id\0" + key).hexdigest()[:16]
+
+
+def _digests(given: Collection[str]) -> frozenset[str]:
+    """Digests that somebody vouches for. A text would be a collection of its letters."""
+    several = isinstance(given, list | tuple | set | frozenset)
+    if not several or not all(isinstance(one, str) and HEX_SHA256.fullmatch(one) for one in given):
+        raise TrustError(
+            f"{shorten(given)} is no list of digests of programs.",
+            remedy="Pass True, False, or what trust.vouched says of a bundle where it was compiled.",
+            code="trust.digest",
+        )
+    return frozenset(given)
 
 
 def _sign(key: bytes, sha256: str) -> str:

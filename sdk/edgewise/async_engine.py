@@ -23,6 +23,7 @@ from edgewise.tools import ToolLike
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.pooling import Pooling
 from edgewise_runtime.text.template import Message
+from edgewise_runtime.trust import Trust
 
 P = ParamSpec("P")
 
@@ -46,7 +47,7 @@ class AsyncEngine(Loaded):
         device: Device | str | None = None,
         program: str | None = None,
         threads: int | None = None,
-        trust: bool = False,
+        trust: Trust = False,
         context: int | None = None,
         settings: Settings | None = None,
         draft: str | Path | None = None,

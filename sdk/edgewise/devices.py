@@ -12,6 +12,7 @@ from edgewise_runtime.format.proof import read_proof
 from edgewise_runtime.format.state import footprint
 from edgewise_runtime.format.targets import TARGETS, is_native
 from edgewise_runtime.kv.budget import LEAST_CONTEXT, pool_pages
+from edgewise_runtime.trust import Trust
 
 
 def target_for(device: Device | None, program: str | None) -> str | None:
@@ -61,7 +62,7 @@ def load_program(
     *,
     context: int | None,
     beside: int = 0,
-    trust: bool = False,
+    trust: Trust = False,
     progress: Progress | None = None,
 ) -> tuple[LoadedProgram, int]:
     """Load a program with KV pages for as many sequences of `context` tokens as fit.

@@ -22,6 +22,7 @@ from edgewise.tools import ToolLike
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.pooling import Pooling
 from edgewise_runtime.text.template import Message
+from edgewise_runtime.trust import Trust
 
 
 class Engine(Loaded):
@@ -43,7 +44,7 @@ class Engine(Loaded):
         device: Device | str | None = None,
         program: str | None = None,
         threads: int | None = None,
-        trust: bool = False,
+        trust: Trust = False,
         context: int | None = None,
         settings: Settings | None = None,
         draft: str | Path | None = None,
@@ -61,7 +62,9 @@ class Engine(Loaded):
                 that list that the bundle has a program for, which begins with the CPU.
             program: id of the program to run. Default: the best that fits the device.
             threads: threads for kernels on the CPU. Default: one per physical core.
-            trust: load native code that this user did not compile. Default: False, refuse it.
+            trust: load native code that this user did not compile: True for whatever comes, or the
+                digests of programs that were vouched for where they were compiled
+                (`edgewise_runtime.trust.vouched`). Default: False, refuse it.
             context: tokens of a sequence, prompt and answer, at most: fewer save memory. Default:
                 all that the bundle allows, or as many of them as memory has room for, with a
                 warning; `context` of the engine says how many these are.

@@ -42,6 +42,7 @@ from edgewise_runtime.format.state import footprint
 from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.text import Tokenizer
 from edgewise_runtime.text.template import Message
+from edgewise_runtime.trust import Trust
 
 _LAST = 16
 """Tokens at the end of a prompt, which hold the mark of a thought if it opens one."""
@@ -72,7 +73,7 @@ class Session:
         device: Device | str | None,
         program: str | None,
         threads: int | None,
-        trust: bool,
+        trust: Trust,
         context: int | None,
         settings: Settings,
         progress: Progress | None,

@@ -21,6 +21,7 @@ from edgewise_runtime.kv.shipped import ShippedPages, shipped_pages
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
 from edgewise_runtime.kv.stored import stored_bytes
 from edgewise_runtime.limits import own_memory_left
+from edgewise_runtime.trust import Trust
 
 LOOKUP = "lookup"
 MAX_CACHE_BYTES = 1 << 50
@@ -122,7 +123,7 @@ def open_drafter(
     device: Device,
     *,
     context: int,
-    trust: bool,
+    trust: Trust,
     progress: Progress | None,
 ) -> Drafter | None:
     """What guesses tokens for the model of `target`, loaded beside it; None for no guesses.

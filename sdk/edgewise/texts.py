@@ -64,11 +64,17 @@ class Texts:
         tools: Iterable[ToolLike] | None,
         variables: Mapping[str, Any] | None,
         options: Mapping[str, Any],
+        *,
+        most: int = _ANY_LENGTH,
     ) -> tuple[int, ...]:
-        """The token ids of the same, though they be more than the context holds."""
+        """The token ids of the same, though they be more than the context holds.
+
+        Raises InputError ``input.context`` for text that is more than `most` tokens, by its
+        characters.
+        """
         asked = read_options(options, self.defaults, several=True)
         wanted = wanted_of(options, tools)
-        found = self.prompts.turns(conversation(messages), wanted, variables, asked, _ANY_LENGTH)
+        found = self.prompts.turns(conversation(messages), wanted, variables, asked, most)
         return found[0].ids
 
     @cached_property

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from edgewise_runtime.format.bundle import Bundle, Progress
 from edgewise_runtime.format.manifest import Program
 from edgewise_runtime.format.plan import Plan
+from edgewise_runtime.trust import Trust
 
 Array = npt.NDArray[Any]
 
@@ -185,7 +186,7 @@ class Device(Protocol):
         program: Program | str | None = None,
         *,
         load_symbols: Mapping[str, int],
-        trust: bool = False,
+        trust: Trust = False,
         progress: Progress | None = None,
     ) -> LoadedProgram:
         """Bind a program to memory.
@@ -194,7 +195,8 @@ class Device(Protocol):
             bundle: the bundle it belongs to.
             program: which one, or its id; None for the best that fits this device.
             load_symbols: values of the load symbols, such as the number of pages.
-            trust: load native code even if this user did not compile it.
+            trust: load native code even if this user did not compile it; or digests of programs
+                that may be loaded besides, see `trust.Trust`.
             progress: hears about parameter files being hashed, and copied where they must be.
 
         Raises:

@@ -21,7 +21,7 @@ from edgewise_runtime.format.manifest import Program, TensorEntry
 from edgewise_runtime.format.plan import Buffer, Plan
 from edgewise_runtime.format.state import PAGES, paged_state
 from edgewise_runtime.format.targets import TARGETS
-from edgewise_runtime.trust import verify_program
+from edgewise_runtime.trust import Trust, verify_program
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def load(
     program: Program | str | None = None,
     *,
     load_symbols: Mapping[str, int],
-    trust: bool = False,
+    trust: Trust = False,
     progress: Progress | None = None,
 ) -> Loaded:
     """See `base.Device.load`, which this is of every device."""
@@ -112,8 +112,7 @@ def load(
     sizes = common.buffer_sizes(plans, load_symbols)
     check_buffers(plans, sizes, self.largest_buffer(), self.name)
     check_memory(plans, sizes, self.available_memory())
-    if not trust:
-        verify_program(bundle.manifest, chosen)
+    verify_program(bundle.manifest, chosen, trust)
     pages = paging(group, chosen.state_dtype, load_symbols[PAGES])
     code = read_code(bundle, chosen, plans)
     load_symbols = dict(load_symbols)

@@ -90,7 +90,7 @@ class EngineLoop:
                     self._turn_away(arriving, self._failure)
 
         self.check_process()
-        self._check_open()
+        self.check_open()
         with self._room:
             self.engine.check_room(self._arriving + len(arriving))
             self._arriving += len(arriving)
@@ -115,10 +115,10 @@ class EngineLoop:
 
         def job(going: bool) -> None:
             if future.set_running_or_notify_cancel():
-                _settle(future, function if going else self._check_open)
+                _settle(future, function if going else self.check_open)
 
         self.check_process()
-        self._check_open()
+        self.check_open()
         self._post(job)
         try:
             return _result(future)
@@ -152,7 +152,8 @@ class EngineLoop:
                 code="device.fork",
             )
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise what has ended the engine; EngineError ``engine.closed`` where it was closed."""
         if self._failure is not None:
             raise again(self._failure)
         if self._closing:

@@ -22,6 +22,7 @@ class Loading:
         name: that it is asked for by.
         bundle: its folder.
         settings: of `edgewise.Settings`, by name.
+        vouched: digests of native programs that may be loaded, see `trust.vouched`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Loading:
     context: int | None = None
     trust: bool = False
     settings: Mapping[str, Json] = field(default_factory=dict)
+    vouched: tuple[str, ...] = ()
 
     async def load(self, *, apart_s: float = 0.0) -> LocalModel:
         """The model, in this process.
@@ -40,20 +42,28 @@ class Loading:
             apart_s: see `LocalModel`.
 
         Raises:
+            EdgewiseError: as `engine` does.
+        """
+        return LocalModel(self.name, await self.engine(), apart_s=apart_s)
+
+    async def engine(self) -> AsyncEngine:
+        """Its engine, in this process.
+
+        Raises:
             InputError: ``input.option`` for a setting that there is not; else as `Engine`.
         """
-        engine = await AsyncEngine.load(
+        return await AsyncEngine.load(
             Path(self.bundle),
             device=self.device,
             program=self.program,
             threads=self.threads,
-            trust=self.trust,
+            trust=self.trust or self.vouched,
             context=self.context,
-            settings=self._settings(),
+            settings=self.read_settings(),
         )
-        return LocalModel(self.name, engine, apart_s=apart_s)
 
-    def _settings(self) -> Settings:
+    def read_settings(self) -> Settings:
+        """The settings; raises InputError ``input.option`` for those that there are not."""
         known = {one.name for one in fields(Settings)}
         if unknown := sorted(self.settings.keys() - known):
             raise InputError(

@@ -1,0 +1,52 @@
+"""Models on a Ray cluster, with the extra ``ray`` (``pip install 'edgewise[ray]'``).
+
+    from ray import serve
+    import edgewise.ray
+
+    serve.run(edgewise.ray.app("/shared/bundles/demo-q4"))
+
+Nothing else of edgewise imports this package, or Ray.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from edgewise_runtime.errors import UnsupportedError
+from edgewise_runtime.installed import RAY, need
+
+need(RAY)
+
+if TYPE_CHECKING:
+    from edgewise.ray.options import ServeOptions
+    from edgewise.ray.serving import app, build
+    from edgewise.ray.trusting import vouched
+
+__all__ = ["ServeOptions", "app", "build", "vouched"]
+
+_MODULES = {
+    "ServeOptions": "options",
+    "app": "serving",
+    "build": "serving",
+    "vouched": "trusting",
+}
+"""Where names come from: who serves does not wait for what reads data, nor the other way."""
+
+
+def __getattr__(name: str) -> Any:
+    """A name of `_MODULES`.
+
+    Raises:
+        UnsupportedError: ``unsupported.ray`` where Ray is there without what it needs for that.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as cause:
+        raise UnsupportedError(
+            f"edgewise.ray.{name} needs the package {cause.name}, which is not installed.",
+            remedy=f"Install it: {RAY.install}",
+            code="unsupported.ray",
+        ) from cause

@@ -1,0 +1,111 @@
+"""A cluster of one node on this machine, and a model that two of its processes serve."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import pytest
+
+from edgewise import Engine
+from tests.sdk.other_texts import with_texts
+from tests.sdk.test_constrained import TEMPLATE
+
+MODEL = "tiny"
+KEY = "sk-edgewise-0123456789"
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_SERVE_LOG_TO_STDERR": "0",
+    # Of Ray's own, not of what is tested: an agent for metrics takes as long to start as all else.
+    "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_enable_metrics_collection": "0",
+}
+STORE_BYTES = 100_000_000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where its doors listen. What runs in it has another key than who deploys, as on other nodes.
+
+    Attributes:
+        folder: of its logs.
+    """
+
+    port: int
+    folder: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @contextmanager
+    def serving(self, model: str | Path, **options: Any) -> Iterator[str]:
+        """Serve a model while the block runs; gives the address."""
+        from ray import serve
+
+        import edgewise.ray
+
+        given = {"cpus": 0.1, "door_cpus": 0.1, "threads": 1, **options}
+        app = edgewise.ray.app(model, edgewise.ray.ServeOptions(**given))
+        serve.run(app, name=MODEL, route_prefix="/")
+        try:
+            yield self.url
+        finally:
+            serve.delete(MODEL)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    import ray
+    from ray import serve
+
+    # The names of sockets are short.
+    folder = Path(tempfile.mkdtemp(prefix="edgewise-ray-", dir="/tmp"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUIET.items():
+            patch.setenv(name, value)
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("another user")))
+        ray.init(
+            num_cpus=4,
+            object_store_memory=STORE_BYTES,
+            include_dashboard=False,
+            _node_ip_address="127.0.0.1",
+            _temp_dir=str(folder),
+            log_to_driver=False,
+        )
+        serve.start(http_options={"host": "127.0.0.1", "port": port})
+    try:
+        yield Cluster(port, folder)
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+        rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def tiny(long_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that writes nonsense, knows tools and may think."""
+    folder = tmp_path_factory.mktemp("ray") / MODEL
+    return with_texts(long_bundle, folder, {"chat_template.jinja": TEMPLATE})
+
+
+@pytest.fixture(scope="session")
+def engine(tiny: Path) -> Iterator[Engine]:
+    """The same model, asked directly."""
+    with Engine(tiny, context=4096) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def url(cluster: Cluster, tiny: Path) -> Iterator[str]:
+    """Two replicas of it, to which a prompt goes where its beginning is."""
+    with cluster.serving(tiny, replicas=2, context=4096, api_key=KEY, drain_s=10.0) as url:
+        yield url
