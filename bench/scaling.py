@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 GIB = 1 << 30
 BUSY = 0.7
-"""Share of the time that a machine may be at work and still answer soon: with arrivals as they come
-(Poisson) those who wait then wait for some requests, not for a queue that grows."""
+"""Share of the time that a machine may be at work and still answer soon."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,9 @@ def rate(machine: Machine, traffic: Traffic, machines: int, *, routed: bool) -> 
     return machines / machine.seconds(computed, traffic.answer)
 
 
-def lines() -> Iterable[str]:
-    """The tables of docs/scaling.md."""
-    yield "| requests | seconds of the machine | a second, at most | a second, with time to spare |"
+def requests_table() -> Iterable[str]:
+    """How many requests one machine answers."""
+    yield "| a request | seconds of the machine | a second, at most | at 70 % |"
     yield "|---|---|---|---|"
     for words, prompt, answer in (
         ("128 tokens in, 48 out", 128, 48),
@@ -97,26 +96,42 @@ def lines() -> Iterable[str]:
     ):
         taken = QWEN3.seconds(prompt, answer)
         yield f"| {words} | {taken:.2f} | {1 / taken:.2f} | {BUSY / taken:.2f} |"
-    yield ""
-    yield "| prefixes, machines | found, sent anywhere | found, by prefix | requests a second, anywhere | by prefix | ratio |"
-    yield "|---|---|---|---|---|---|"
+
+
+def routing_table() -> Iterable[str]:
+    """What it is worth to send requests to where their prefix is."""
+    yield (
+        "| prefixes | machines | found, sent anywhere | found, by prefix | requests a second, "
+        "anywhere | by prefix | ratio |"
+    )
+    yield "|---|---|---|---|---|---|---|"
     for prefixes in (8, 48, 192):
         for machines in (1, 2, 4, 8):
             traffic = Traffic(prefixes=prefixes)
             found = [hits(QWEN3, traffic, machines, routed=way) for way in (False, True)]
             rates = [rate(QWEN3, traffic, machines, routed=way) for way in (False, True)]
-            yield (
-                f"| {prefixes}, {machines} | {found[0]:.0%} | {found[1]:.0%} | {rates[0]:.2f} | "
-                f"{rates[1]:.2f} | {rates[1] / rates[0]:.2f} |"
+            cells = (
+                f"{prefixes}",
+                f"{machines}",
+                *(f"{one:.0%}" for one in found),
+                *(f"{one:.2f}" for one in rates),
+                f"{rates[1] / rates[0]:.2f}",
             )
-    yield ""
+            yield f"| {' | '.join(cells)} |"
+
+
+def rows_table() -> Iterable[str]:
+    """How long a batch of rows takes."""
     yield "| rows of 128 tokens in, 48 out | 1 machine | 4 | 16 |"
     yield "|---|---|---|---|"
-    for rows in (10_000, 1_000_000):
+    for rows in (10_000, 100_000, 1_000_000):
         hours = rows * QWEN3.seconds(128, 48) / 3600
         cells = " | ".join(f"{hours / machines:,.1f} h" for machines in (1, 4, 16))
         yield f"| {rows:,} | {cells} |"
 
 
+TABLES = (requests_table, routing_table, rows_table)
+
+
 if __name__ == "__main__":
-    print("\n".join(lines()))
+    print("\n\n".join("\n".join(table()) for table in TABLES))

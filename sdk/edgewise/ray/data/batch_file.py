@@ -9,9 +9,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from edgewise.hosting.base import Hosted
-from edgewise.ray.keys import digest_of, seed_of
-from edgewise.ray.parts import BATCH_ID, ROW_KEY
-from edgewise.ray.worker import is_own, patiently, together
+from edgewise.ray.data.keys import digest_of, seed_of
+from edgewise.ray.data.parts import BATCH_ID, ROW_KEY
+from edgewise.ray.data.worker import is_own, patiently, together
 from edgewise.server.failing import status_of
 from edgewise.server.openai import chat, completions, embeddings
 from edgewise.server.openai.chat_request import ChatRequest

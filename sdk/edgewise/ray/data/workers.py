@@ -18,6 +18,10 @@ from edgewise_runtime.format.bundle import read_manifest
 from edgewise_runtime.format.reading import shorten
 
 
+RETRIES = 3
+"""Times that a batch is answered again whose worker has died; Ray's own default is for ever."""
+
+
 @dataclass(frozen=True)
 class Model:
     """A bundle as this machine has it.
@@ -25,12 +29,12 @@ class Model:
     Attributes:
         path: its folder, by which every worker's node reaches it.
         weights_id: of its weights.
-        trusted: digests of its native programs that this user has compiled.
+        vouched: digests of its native programs that this user has compiled.
     """
 
     path: Path
     weights_id: str
-    trusted: tuple[str, ...]
+    vouched: tuple[str, ...]
 
     @staticmethod
     def of(bundle: str | Path) -> Model:
@@ -120,11 +124,11 @@ class Workers:
                 min_size=low,
                 max_size=high,
                 max_tasks_in_flight_per_actor=self.max_concurrent_batches,
+                max_concurrent_calls_per_actor=self.max_concurrent_batches,
             ),
             num_cpus=self.num_cpus,
             num_gpus=self.num_gpus,
-            max_concurrency=self.max_concurrent_batches,
-            **self.ray_remote_args,
+            **{"max_task_retries": RETRIES, **self.ray_remote_args},
         )
 
     def _loading(self, model: Model) -> Loading:
@@ -135,6 +139,6 @@ class Workers:
             program=self.program,
             threads=max(1, int(self.num_cpus)) if self.threads is None else self.threads,
             context=self.context,
-            trust=model.trusted,
+            vouched=model.vouched,
             settings={one.name: getattr(self.settings, one.name) for one in fields(Settings)},
         )

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edgewise.ray.keys import DIGEST
+from edgewise.ray.data.keys import DIGEST
 from edgewise_runtime.errors import InputError, StorageError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import parse_json, shorten
@@ -80,9 +80,12 @@ class ParquetParts(Parts):
         with storage_errors("read", path):
             try:
                 # Not `read_table`, which makes a data set of the whole folder.
-                return pq.ParquetFile(path).read(columns)
-            except (pa.ArrowException, KeyError) as cause:
+                table = pq.ParquetFile(path).read(columns)
+            except pa.ArrowException as cause:
                 raise _damaged(path, str(cause)) from cause
+        if not {ROW_KEY, "error"} <= set(table.column_names):
+            raise _damaged(path, f"it has the columns {table.column_names}")
+        return table
 
 
 class JsonParts(Parts):

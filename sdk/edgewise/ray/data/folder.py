@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from edgewise.ray.keys import Digests, Seen, sorted_digests
-from edgewise.ray.parts import ROW_KEY, Parts
+from edgewise.ray.data.keys import Digests, Seen, sorted_digests
+from edgewise.ray.data.parts import ROW_KEY, Parts
 from edgewise_runtime.errors import EngineError, InputError
 from edgewise_runtime.files import (
     read_bytes,

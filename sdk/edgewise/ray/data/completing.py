@@ -13,14 +13,14 @@ import ray
 from ray.data import Dataset
 
 from edgewise.options import RequestOptions, documents
-from edgewise.ray.answering import SCHEMA, check_free
-from edgewise.ray.asking import Asking, Columns
-from edgewise.ray.batch_file import Answering, digest_of_line
-from edgewise.ray.folder import Folder, Written
-from edgewise.ray.keys import Digests, among, digest_of
-from edgewise.ray.parts import PARTS, ROW_KEY, BatchParts
-from edgewise.ray.worker import Completing
-from edgewise.ray.workers import Model, Workers
+from edgewise.ray.data.answering import SCHEMA, check_free
+from edgewise.ray.data.asking import Asking, Columns
+from edgewise.ray.data.batch_file import Answering, digest_of_line
+from edgewise.ray.data.folder import Folder, Written
+from edgewise.ray.data.keys import Digests, among, digest_of
+from edgewise.ray.data.parts import PARTS, ROW_KEY, BatchParts
+from edgewise.ray.data.worker import Completing
+from edgewise.ray.data.workers import Model, Workers
 from edgewise.tools import ToolLike
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.reading import shorten

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.ray.keys import DIGEST, Seen, among, digest_of, seed_of, sorted_digests
+from edgewise.ray.data.keys import DIGEST, Seen, among, digest_of, seed_of, sorted_digests
 
 
 def test_a_row_is_known_by_its_key_whatever_else_is_in_it() -> None:

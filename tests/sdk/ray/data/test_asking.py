@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from edgewise import EdgewiseError, InputError, SamplingOptions
-from edgewise.ray.asking import Asking, Columns
-from edgewise.ray.keys import digest_of, seed_of
+from edgewise.ray.data.asking import Asking, Columns
+from edgewise.ray.data.keys import digest_of, seed_of
 
 PROMPT = Columns(prompt="q")
 CHAT = Columns(messages="m", options="o")

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgewise.hosting.base import Ask
 from edgewise.options import SamplingOptions
-from edgewise.ray.keys import digest_of, seed_of
+from edgewise.ray.data.keys import digest_of, seed_of
 from edgewise.request import read_options
 from edgewise.tools import ToolLike, described
 from edgewise.wanted import wanted_of

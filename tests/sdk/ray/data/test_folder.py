@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgewise import EdgewiseError, InputError, StorageError
-from edgewise.ray import folder as folder_module
-from edgewise.ray.answering import SCHEMA
-from edgewise.ray.folder import Folder, Written
-from edgewise.ray.keys import digest_of
-from edgewise.ray.parts import BATCH_ID, PARTS, ROW_KEY, BatchParts
+from edgewise.ray.data import folder as folder_module
+from edgewise.ray.data.answering import SCHEMA
+from edgewise.ray.data.folder import Folder, Written
+from edgewise.ray.data.keys import digest_of
+from edgewise.ray.data.parts import BATCH_ID, PARTS, ROW_KEY, BatchParts
 
 JOB = {"weights": "abc", "options": {"max_tokens": 3}}
 FORMATS = ("parquet", "jsonl")

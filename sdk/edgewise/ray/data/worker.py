@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from edgewise.hosting.base import Ended, Hosted
-from edgewise.ray.answering import SCHEMA, Answer, check_free, with_answers
-from edgewise.ray.asking import Asking
+from edgewise.ray.data.answering import SCHEMA, Answer, check_free, with_answers
+from edgewise.ray.data.asking import Asking
 from edgewise.server.openai.choices import whole
 from edgewise_runtime.errors import EdgewiseError, InputError
 

@@ -15,9 +15,9 @@ import pytest
 from edgewise import EdgewiseError, Engine, InputError, regex
 from edgewise.hosting.base import Hosted
 from edgewise.hosting.loading import Loading
-from edgewise.ray.answering import SCHEMA
-from edgewise.ray.asking import Asking, Columns
-from edgewise.ray.worker import Completing
+from edgewise.ray.data.answering import SCHEMA
+from edgewise.ray.data.asking import Asking, Columns
+from edgewise.ray.data.worker import Completing
 
 PROMPTS = [f"{word} upon a time" for word in ("Once", "Twice", "Thrice", "Never", "Always", "Ever")]
 PROMPT = Columns(prompt="prompt", options="options", key="id")

@@ -17,9 +17,9 @@ from openai.types.create_embedding_response import CreateEmbeddingResponse
 from edgewise import EdgewiseError, Engine, InputError
 from edgewise.hosting.base import Hosted
 from edgewise.hosting.loading import Loading
-from edgewise.ray.batch_file import TEXT, Answering, digest_of_line
-from edgewise.ray.keys import seed_of
-from edgewise.ray.parts import BATCH_ID, ROW_KEY
+from edgewise.ray.data.batch_file import TEXT, Answering, digest_of_line
+from edgewise.ray.data.keys import seed_of
+from edgewise.ray.data.parts import BATCH_ID, ROW_KEY
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 
