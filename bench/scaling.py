@@ -69,8 +69,8 @@ class Traffic:
 def hits(machine: Machine, traffic: Traffic, machines: int, *, routed: bool) -> float:
     """The share of requests whose prefix is found where they come to.
 
-    A machine that is sent anything keeps the prefixes used last, C of P; with routing by prefix each
-    of N is sent a P/N of them.
+    A machine that is sent anything keeps the prefixes used last, C of P; with routing by prefix
+    each of N is sent P/N of them.
     """
     kept = machine.prefixes(traffic.prefix) * (machines if routed else 1)
     return min(1.0, kept / traffic.prefixes)

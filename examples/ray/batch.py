@@ -4,8 +4,8 @@
     pip install 'edgewise[ray]'
     python examples/ray/batch.py dist/demo-q4 questions.jsonl answers
 
-A line of the file is ``{"id": 1, "question": "..."}``. End it and start it again: what is answered is
-not answered again.
+A line of the file is ``{"id": 1, "question": "..."}``. End it and start it again: what is answered
+is not answered again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 
 import ray
+
 from edgewise.ray import Workers, complete_to
 
 
@@ -37,7 +38,9 @@ def main() -> None:
         seed=1,
         workers=Workers(concurrency=asked.workers, num_cpus=asked.cpus),
     )
-    print(f"{written.rows:,} rows answered, {written.before:,} were there; {written.failed:,} failed")
+    print(
+        f"{written.rows:,} rows answered, {written.before:,} were there; {written.failed:,} failed"
+    )
 
     answers = ray.data.read_parquet(asked.answers)
     for row in answers.take(3):

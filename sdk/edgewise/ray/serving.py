@@ -142,9 +142,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     given = dict(args)
     model = given.pop("model", None)
     if not isinstance(model, str) or not model:
-        raise InputError(
-            f"model is {shorten(model)}.", remedy="Name a bundle.", code="input.model"
-        )
+        raise InputError(f"model is {shorten(model)}.", remedy="Name a bundle.", code="input.model")
     return app(model, ServeOptions.of(given))
 
 

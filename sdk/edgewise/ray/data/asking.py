@@ -1,4 +1,4 @@
-"""Rows of a table as requests: which columns say what, and the options that are the same for all."""
+"""Rows of a table as requests: which columns say what, and the options that are all rows'."""
 
 from __future__ import annotations
 

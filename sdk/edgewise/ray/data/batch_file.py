@@ -138,9 +138,7 @@ class Answering:
             raise InputError("stream is true; a line has a whole answer.", code="input.body")
         if asked.seed is not None:
             return asked
-        return asked.model_copy(
-            update={"seed": seed_of(self._seed, bytes.fromhex(row[ROW_KEY]))}
-        )
+        return asked.model_copy(update={"seed": seed_of(self._seed, bytes.fromhex(row[ROW_KEY]))})
 
 
 def _response(status: int, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def complete_to(
     variables: Mapping[str, Any] | None = None,
     workers: Workers | None = None,
     on_error: OnError = "row",
-    format: Literal["parquet", "jsonl"] = "parquet",
+    file_format: Literal["parquet", "jsonl"] = "parquet",
     retry_failed: bool = False,
     **options: Unpack[RequestOptions],
 ) -> Written:
@@ -113,7 +113,7 @@ def complete_to(
             model, or other options, are refused.
         key: the column that tells rows apart. Default: all that is in a row. Of rows that are the
             same by it one is answered and written.
-        format: of the parts.
+        file_format: of the parts.
         retry_failed: answer rows again that the folder has with an error.
         dataset, bundle, prompt, messages, row_options, tools, variables, workers, on_error: as for
             `complete`.
@@ -125,9 +125,9 @@ def complete_to(
         EngineError: ``engine.busy`` where another run writes to the folder.
         StorageError: where it cannot be read or written.
     """
-    if format not in PARTS:
+    if file_format not in PARTS:
         raise InputError(
-            f"format is {shorten(format)}.",
+            f"file_format is {shorten(file_format)}.",
             remedy=f"There are {', '.join(PARTS)}.",
             code="input.option",
         )
@@ -135,8 +135,8 @@ def complete_to(
     asking = Asking.of(columns, options, tools=tools, variables=variables)
     _check(dataset, columns, on_error)
     model = Model.of(bundle)
-    job = {"format": format, "weights": model.weights_id, **asking.to_json()}
-    with Folder.opened(Path(folder), PARTS[format], job, retry_failed=retry_failed) as opened:
+    job = {"format": file_format, "weights": model.weights_id, **asking.to_json()}
+    with Folder.opened(Path(folder), PARTS[file_format], job, retry_failed=retry_failed) as opened:
         left = _undone(dataset, partial(digest_of, key=key), opened.known)
         _take(_completed(left, model, asking, workers, on_error), opened)
     return opened.written
@@ -157,11 +157,11 @@ def complete_batch(
 
         complete_batch("requests.jsonl", "dist/demo-q4", "answers")
 
-    A line is ``{"custom_id": ..., "method": "POST", "url": "/v1/chat/completions", "body": {...}}``;
-    ``/v1/completions`` and ``/v1/embeddings`` are answered, too. The parts of the folder have a line
-    for each: ``{"id": ..., "custom_id": ..., "response": {"status_code": ..., "body": ...},
-    "error": null}``, in any order. A line that is no request has no `custom_id` and no response, and
-    an `error` with a code and a message.
+    A line is ``{"custom_id": ..., "method": "POST", "url": "/v1/chat/completions", "body": ...}``;
+    ``/v1/completions`` and ``/v1/embeddings`` are answered, too. The parts of the folder have a
+    line for each: ``{"id": ..., "custom_id": ..., "response": {"status_code": ..., "body": ...},
+    "error": null}``, in any order. A line that is no request has no `custom_id` and no response,
+    and an `error` with a code and a message.
 
     Args:
         files: of this machine, or what else `ray.data.read_text` reads.
@@ -201,28 +201,19 @@ def _completed(
     return (workers or Workers()).map(dataset, model, Completing, arguments)
 
 
-class _Undone:
-    """Gives rows their keys, and leaves out those that are done."""
-
-    def __init__(self, digest: Callable[[Mapping[str, Any]], bytes], done: Any) -> None:
-        self._digest = digest
-        self._done = done
-
-    def __call__(self, table: pa.Table) -> pa.Table:
-        done: Digests = ray.get(self._done)
-        digests = [self._digest(row) for row in table.to_pylist()]
-        keys = pa.array([digest.hex() for digest in digests], pa.string())
-        return table.append_column(ROW_KEY, keys).filter(pa.array(~among(digests, done)))
-
-
 def _undone(
     dataset: Dataset, digest: Callable[[Mapping[str, Any]], bytes], done: Digests
 ) -> Dataset:
     """The rows of a dataset that are not among these, with their keys in a column."""
-    undone = _Undone(digest, ray.put(done)).__call__
-    return dataset.map_batches(
-        undone, batch_size=1024, batch_format="pyarrow", zero_copy_batch=True
-    )
+    shared = ray.put(done)
+
+    def undone(table: pa.Table) -> pa.Table:
+        digests = [digest(row) for row in table.to_pylist()]
+        keys = pa.array([one.hex() for one in digests], pa.string())
+        left = pa.array(~among(digests, ray.get(shared)))
+        return table.append_column(ROW_KEY, keys).filter(left)
+
+    return dataset.map_batches(undone, batch_size=1024, batch_format="pyarrow")
 
 
 def _take(dataset: Dataset, folder: Folder) -> None:

@@ -17,7 +17,6 @@ from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import read_manifest
 from edgewise_runtime.format.reading import shorten
 
-
 RETRIES = 3
 """Times that a batch is answered again whose worker has died; Ray's own default is for ever."""
 

@@ -199,5 +199,3 @@ def test_calls_of_tools_are_told_as_json(hosted: Hosted) -> None:
         (call, *_) = json.loads(row["tool_calls"])
         assert call["function"]["name"] == "forecast"
         assert list(json.loads(call["function"]["arguments"])) == ["day"]
-
-
