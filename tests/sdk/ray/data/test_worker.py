@@ -102,24 +102,22 @@ def test_a_prefix_that_is_known_is_counted(hosted: Hosted) -> None:
     answered(hosted, asking, rows)
     (again,) = answered(hosted, asking, rows)
     assert 0 < again["cached_tokens"] < again["prompt_tokens"]
-    assert again["cached_tokens"] % 16 == 0
 
 
 def test_a_row_that_fails_says_why_and_the_others_are_answered(hosted: Hosted) -> None:
     rows = [
-        *rows_of("Once", None, "", "long " * 9000, [5, 6]),
+        *rows_of("Once", None, "", "long " * 9000, "Twice"),
         {"id": 5, "prompt": "Once", "options": '{"temperature": -1}'},
         {"id": 6, "prompt": "Once", "options": '{"temprature": 1}'},
         {"id": 7, "prompt": "Once", "options": '{"n": 2}'},
         {"id": 8, "prompt": "Once", "options": '{"response_format": {"type": "xml"}}'},
     ]
-    rows[4]["prompt"] = "Twice"
     found = answered(hosted, Asking.of(PROMPT, HOT), rows)
     codes = [row["error"] and row["error"]["code"] for row in found]
     assert codes == [
         None,
         "input.cell",
-        "input.prompt",
+        "input.empty",
         "input.context",
         None,
         "input.sampling",
