@@ -20,11 +20,12 @@ PATH = "/v1/completions"
 
 @dataclass(frozen=True)
 class Server:
-    """Where a server listens, and the name that its model has there."""
+    """Where a server listens, the name that its model has there, and the key that it wants."""
 
     host: str
     port: int
     model: str
+    key: str = ""
 
 
 @dataclass
@@ -53,10 +54,11 @@ def request(server: Server, turn: Turn) -> bytes:
             "stream_options": {"include_usage": True},
         }
     ).encode()
+    key = f"Authorization: Bearer {server.key}\r\n" if server.key else ""
     head = (
         f"POST {PATH} HTTP/1.1\r\nHost: {server.host}:{server.port}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        "Connection: close\r\n\r\n"
+        f"{key}Connection: close\r\n\r\n"
     )
     return head.encode() + body
 

@@ -185,7 +185,7 @@ def _digests(given: Collection[str]) -> frozenset[str]:
     if not several or not all(isinstance(one, str) and HEX_SHA256.fullmatch(one) for one in given):
         raise TrustError(
             f"{shorten(given)} is no list of digests of programs.",
-            remedy="Pass True, False, or what trust.vouched says of a bundle where it was compiled.",
+            remedy="Pass True, False, or what trust.vouched says where it was compiled.",
             code="trust.digest",
         )
     return frozenset(given)

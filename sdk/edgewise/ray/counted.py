@@ -36,5 +36,5 @@ def _by_name(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
     total = Counter[str]()
     for one in values:
         # Adding counters would leave out what is 0.
-        total.update(one)  # type: ignore[arg-type]
+        total.update(one)
     return dict(total)

@@ -55,7 +55,7 @@ class Replica:
             full, kv_full: see `ServeOptions`.
 
         Raises:
-            EdgewiseError: as `Loading.load`. Ray tries again, and says so in the deployment's status.
+            EdgewiseError: as `Loading.engine`. Ray tries again, and the deployment says so.
         """
         self._engine = await loading.engine()
         self._model = LocalModel(loading.name, self._engine, apart_s=APART_S)

@@ -7,6 +7,7 @@ the key has signed; a node computes them anew of the bundle that it finds, and l
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from edgewise.cache import stored_bundle
@@ -32,3 +33,8 @@ def vouched(model: str | Path) -> tuple[str, ...]:
     """
     bundle = stored_bundle(Path(model))
     return () if bundle is None else trust.vouched(read_manifest(bundle))
+
+
+if __name__ == "__main__":
+    # Where it is deployed by a configuration file, from another machine.
+    print("\n".join(vouched(sys.argv[1])))

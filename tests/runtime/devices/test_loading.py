@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -215,6 +216,37 @@ def test_native_code_without_a_signature_or_with_another_is_not_loaded(make: Mak
     change(folder, lambda _, m: m["programs"][0].update(signature="0" * 64))
     assert refused(load) == "trust.foreign"
     assert refused(lambda: load(trusting=True)) == "device.library"
+
+
+@pytest.mark.parametrize("edit", [None, *CHANGES])
+def test_another_user_runs_what_who_compiled_it_vouches_for_and_nothing_else(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: Change | None
+) -> None:
+    folder = make().path
+    sign(folder, 0)
+    vouched = trust.vouched(read_manifest(folder))
+    assert len(vouched) == 1
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "another user"))
+    # Whoever has not compiled it cannot vouch for it.
+    assert trust.vouched(read_manifest(folder)) == ()
+
+    def load(trusted: trust.Trust) -> None:
+        CpuDevice(2).load(Bundle.open(folder), load_symbols=PAGES, trust=trusted).close()
+
+    assert refused(lambda: load(["0" * 64])) == "trust.foreign"
+    load(vouched)
+    if edit is not None:
+        change(folder, edit)
+        assert refused(lambda: load(vouched)) == "trust.foreign"
+
+
+@pytest.mark.parametrize("given", ["0" * 64, ["0" * 63], [5], {"a": 1}, 1, None])
+def test_what_is_no_list_of_digests_trusts_nobody(make: Make, given: Any) -> None:
+    folder = make().path
+    sign(folder, 0)
+    bundle = Bundle.open(folder)
+    found = refused(lambda: CpuDevice(2).load(bundle, load_symbols=PAGES, trust=given))
+    assert found == "trust.digest"
 
 
 def test_a_signature_is_for_one_program(tmp_path: Path) -> None:

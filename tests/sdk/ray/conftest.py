@@ -14,18 +14,24 @@ from typing import Any
 import pytest
 
 from edgewise import Engine
+from tests.processes import eventually, running
 from tests.sdk.other_texts import with_texts
 from tests.sdk.test_constrained import TEMPLATE
 
 MODEL = "tiny"
 KEY = "sk-edgewise-0123456789"
-QUIET = {
+ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_SERVE_LOG_TO_STDERR": "0",
-    # Of Ray's own, not of what is tested: an agent for metrics takes as long to start as all else.
-    "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_enable_metrics_collection": "0",
+    # Processes for tasks that never come.
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_enable_worker_prestart": "0",
+    # A machine that does much else is slow to start them.
+    "RAY_raylet_start_wait_time_s": "120",
 }
+MARK = "EDGEWISE_TEST_CLUSTER"
+"""A variable that every process of the cluster has, with the folder of its logs."""
 STORE_BYTES = 100_000_000
 
 
@@ -60,6 +66,19 @@ class Cluster:
             serve.delete(MODEL)
 
 
+def processes(folder: Path) -> list[int]:
+    """Those of the cluster with these logs that have not ended."""
+    wanted, found = f"{MARK}={folder}".encode(), []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            there = wanted in (path / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if there and running(int(path.name)):
+            found.append(int(path.name))
+    return found
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     import ray
@@ -70,7 +89,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in QUIET.items():
+        for name, value in {**ENVIRONMENT, MARK: str(folder)}.items():
             patch.setenv(name, value)
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("another user")))
         ray.init(
@@ -85,9 +104,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     try:
         yield Cluster(port, folder)
     finally:
+        there = processes(folder)
         serve.shutdown()
         ray.shutdown()
+        gone = eventually(lambda: not processes(folder))
         rmtree(folder, ignore_errors=True)
+    assert there
+    assert gone, "The cluster has ended, and some of its processes have not."
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +127,7 @@ def engine(tiny: Path) -> Iterator[Engine]:
         yield engine
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def url(cluster: Cluster, tiny: Path) -> Iterator[str]:
     """Two replicas of it, to which a prompt goes where its beginning is."""
     with cluster.serving(tiny, replicas=2, context=4096, api_key=KEY, drain_s=10.0) as url:

@@ -7,7 +7,7 @@ import re
 from tests.sdk.ray.conftest import KEY
 from tests.sdk.server.client import Client
 
-_LINE = re.compile(r"edgewise:(\w+)(?:\{[^}]*\})? (\S+)")
+_LINE = re.compile(r"^edgewise:(\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 
 
 def numbers(url: str) -> dict[str, float]:

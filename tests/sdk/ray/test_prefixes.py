@@ -155,9 +155,7 @@ def test_routers_that_know_nothing_send_what_begins_alike_to_one(
 ) -> None:
     begun = [*[1] * PAGE, *prompt]
     one = ranked(table_of("a", "b", "c"), keys_of([*begun, 1]), dict.fromkeys("abc", 0), Balance())
-    two = ranked(
-        table_of(*order), keys_of([*[1] * PAGE, 2, 2]), dict.fromkeys(order, 0), Balance()
-    )
+    two = ranked(table_of(*order), keys_of([*[1] * PAGE, 2, 2]), dict.fromkeys(order, 0), Balance())
     assert one == two
 
 

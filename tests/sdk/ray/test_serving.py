@@ -12,14 +12,10 @@ from typing import Any
 import pytest
 from anthropic import Anthropic
 from openai import APIStatusError, OpenAI
-from ray import serve
 
 import edgewise.ray
 from edgewise import Engine
-from edgewise.hosting.base import Ask, Ended
-from edgewise.ray.model import RayModel
-from edgewise.ray.replica import Way
-from edgewise.ray.serving import MODEL as DEPLOYMENT
+from edgewise.hosting.base import Ask, Ended, Hosted
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle
 from tests.processes import eventually
@@ -43,8 +39,15 @@ def raw(url: str) -> Client:
 
 
 @asynccontextmanager
-async def asked_here(tiny: Path) -> AsyncIterator[RayModel]:
+async def asked_here(tiny: Path) -> AsyncIterator[Hosted]:
     """The model as a door of the cluster has it."""
+    # Here: every process of the suite imports this file, and Ray takes seconds.
+    from ray import serve
+
+    from edgewise.ray.model import RayModel
+    from edgewise.ray.replica import Way
+    from edgewise.ray.serving import MODEL as DEPLOYMENT
+
     handle = serve.get_deployment_handle(DEPLOYMENT, MODEL)
     model = RayModel(await handle.facts.remote(Way()), Bundle.open(tiny), handle)
     try:
@@ -59,7 +62,7 @@ def test_openais_client_gets_what_the_engine_says(openai: OpenAI, engine: Engine
     assert done.choices[0].message.content == said.text
     assert done.usage is not None
     assert done.usage.prompt_tokens == said.usage.prompt_tokens
-    assert done.usage.completion_tokens == 24
+    assert done.usage.completion_tokens == said.usage.completion_tokens
 
 
 def test_openais_client_streams_the_same(openai: OpenAI, engine: Engine) -> None:
@@ -72,7 +75,7 @@ def test_openais_client_streams_the_same(openai: OpenAI, engine: Engine) -> None
     assert "".join(text) == said.text
     assert sum(map(bool, text)) > 1
     assert chunks[-1].usage is not None
-    assert chunks[-1].usage.completion_tokens == 48
+    assert chunks[-1].usage.completion_tokens == said.usage.completion_tokens
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -84,7 +87,7 @@ def test_anthropics_client_gets_what_the_engine_says(
         "model": MODEL,
         "messages": QUESTION,
         "max_tokens": 24,
-        "temperature": 0.0,
+        "extra_body": {"temperature": 0.0},
     }
     with Anthropic(base_url=url, api_key=KEY, max_retries=0) as client:
         if stream:
@@ -93,7 +96,7 @@ def test_anthropics_client_gets_what_the_engine_says(
         else:
             message = client.messages.create(**asked)
     assert [block.text for block in message.content if block.type == "text"] == [said.text]
-    assert message.usage.output_tokens == 24
+    assert message.usage.output_tokens == said.usage.completion_tokens
 
 
 def test_texts_have_the_vectors_that_the_engine_gives(openai: OpenAI, engine: Engine) -> None:
@@ -131,11 +134,10 @@ def test_numbers_are_those_of_all_replicas_together(
 ) -> None:
     openai.completions.create(model=MODEL, prompt=[7] * 40, max_tokens=4)
     before = numbers(url)
-    assert before["kv_pages"] % 2 == 0 or before["kv_pages"] > 0
     openai.completions.create(model=MODEL, prompt=[7] * 40, max_tokens=4)
     after = numbers(url)
     assert after["prompt_tokens_total"] == before["prompt_tokens_total"] + 40
-    assert after["prefix_cache_hits_total"] == before["prefix_cache_hits_total"] + 32
+    assert after["prefix_cache_hits_total"] == before["prefix_cache_hits_total"] + 39
 
 
 def test_an_engine_stops_where_its_client_has_left(url: str, openai: OpenAI) -> None:
@@ -178,7 +180,7 @@ def test_what_is_wrong_with_a_request_is_said_before_a_replica_is_asked(
 
 
 def test_tenants_do_not_find_each_others_prompts(url: str, tiny: Path) -> None:
-    async def cached(model: RayModel, salt: str | None) -> int:
+    async def cached(model: Hosted, salt: str | None) -> int:
         options = {"max_tokens": 1, "cache_salt": salt}
         events = [e async for e in model.ask(Ask(prompt=[11] * 40, options=options))]
         [ended] = [one for one in events if isinstance(one, Ended)]
@@ -187,7 +189,7 @@ def test_tenants_do_not_find_each_others_prompts(url: str, tiny: Path) -> None:
     async def ask() -> None:
         async with asked_here(tiny) as model:
             found = [await cached(model, salt) for salt in ("us", "them", None, "us", "them")]
-            assert found == [0, 0, 0, 32, 32]
+            assert found == [0, 0, 0, 39, 39]
 
     asyncio.run(ask())
 
