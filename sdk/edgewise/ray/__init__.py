@@ -1,4 +1,4 @@
-"""Models on a Ray cluster, with the extra ``ray`` (``pip install 'edgewise[ray]'``).
+"""Models on a Ray cluster, with the extra ``ray``.
 
     from ray import serve
     import edgewise.ray
@@ -13,10 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from edgewise.ray.needed import RAY
 from edgewise_runtime.errors import UnsupportedError
-from edgewise_runtime.installed import RAY, need
-
-need(RAY)
 
 if TYPE_CHECKING:
     from edgewise.ray.data.completing import complete, complete_batch, complete_to

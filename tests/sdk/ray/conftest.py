@@ -28,11 +28,15 @@ ENVIRONMENT = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_enable_worker_prestart": "0",
     # A machine that does much else is slow to start them.
-    "RAY_raylet_start_wait_time_s": "120",
+    "RAY_raylet_start_wait_time_s": "40",
+    "RAY_agent_register_timeout_ms": "120000",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
 }
 MARK = "EDGEWISE_TEST_CLUSTER"
 """A variable that every process of the cluster has, with the folder of its logs."""
 STORE_BYTES = 100_000_000
+TRIES = 4
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,28 @@ def processes(folder: Path) -> list[int]:
     return found
 
 
+def start(folder: Path) -> None:
+    """Start Ray, again where its parts have not found each other within a time that is fixed in
+    it, as on a machine that does much else."""
+    import ray
+
+    for left in reversed(range(TRIES)):
+        try:
+            ray.init(
+                num_cpus=4,
+                object_store_memory=STORE_BYTES,
+                include_dashboard=False,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=str(folder),
+                log_to_driver=False,
+            )
+            return
+        except Exception:
+            ray.shutdown()
+            if not left:
+                raise
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     import ray
@@ -88,23 +114,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = Path(tempfile.mkdtemp(prefix="edgewise-ray-", dir="/tmp"))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**ENVIRONMENT, MARK: str(folder)}.items():
-            patch.setenv(name, value)
-        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("another user")))
-        ray.init(
-            num_cpus=4,
-            object_store_memory=STORE_BYTES,
-            include_dashboard=False,
-            _node_ip_address="127.0.0.1",
-            _temp_dir=str(folder),
-            log_to_driver=False,
-        )
-        serve.start(http_options={"host": "127.0.0.1", "port": port})
     try:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in {**ENVIRONMENT, MARK: str(folder)}.items():
+                patch.setenv(name, value)
+            patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("another user")))
+            start(folder)
+            serve.start(http_options={"host": "127.0.0.1", "port": port})
+        there = processes(folder)
         yield Cluster(port, folder)
     finally:
-        there = processes(folder)
         serve.shutdown()
         ray.shutdown()
         gone = eventually(lambda: not processes(folder))

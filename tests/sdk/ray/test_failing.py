@@ -89,6 +89,7 @@ def test_streams_of_a_replica_that_is_killed_say_so_and_no_others_notice(
     assert eventually(lambda: both_answer(url))
 
 
+@pytest.mark.full
 def test_a_request_of_which_nothing_came_goes_to_another_replica(url: str) -> None:
     assert eventually(lambda: both_answer(url))
     first, _ = frozen = replicas()

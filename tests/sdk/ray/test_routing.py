@@ -52,7 +52,7 @@ def share_through(url: str, asked: list[Session]) -> float:
     assert [one.error for one in seen] == [""] * sum(len(one.turns) for one in asked)
     after = numbers(url)
     found = {name: after[name] - before[name] for name in after}
-    assert found["prompt_tokens_total"] == sum(one.prompt for one in seen)
+    assert found["prompt_tokens_total"] == sum(one.prompt_tokens for one in seen)
     return found["prefix_cache_hits_total"] / found["prompt_tokens_total"]
 
 
