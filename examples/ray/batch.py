@@ -1,7 +1,7 @@
 """Batch inference with Ray Data: questions of a file in, answers in a folder.
 
     make demo                                   # compiles dist/demo-q4
-    pip install 'edgewise[ray]'
+    pip install '.[ray]'
     python examples/ray/batch.py dist/demo-q4 questions.jsonl answers
 
 A line of the file is ``{"id": 1, "question": "..."}``. End it and start it again: what is answered
