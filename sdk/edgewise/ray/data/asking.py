@@ -119,7 +119,8 @@ class Asking:
 
     def to_json(self) -> dict[str, Any]:
         """What decides the answers, as JSON."""
-        return json.loads(json.dumps(asdict(self), default=str))
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        return found
 
     def ask_of(self, row: Mapping[str, Any]) -> Ask:
         """The request of a row; its seed is always said.

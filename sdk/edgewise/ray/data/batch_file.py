@@ -11,7 +11,7 @@ import pyarrow as pa
 from edgewise.hosting.base import Hosted
 from edgewise.ray.data.keys import digest_of, seed_of
 from edgewise.ray.data.parts import BATCH_ID, ROW_KEY
-from edgewise.ray.data.worker import is_own, patiently, together
+from edgewise.ray.data.worker import Load, is_own, patiently, together
 from edgewise.server.failing import status_of
 from edgewise.server.openai import chat, completions, embeddings
 from edgewise.server.openai.chat_request import ChatRequest
@@ -68,9 +68,7 @@ def digest_of_line(row: Mapping[str, Any]) -> bytes:
 class Answering:
     """Answers the lines of tables; what `map_batches` makes an actor of."""
 
-    def __init__(
-        self, load: Callable[[], Awaitable[Hosted]], model: str | None, seed: int, keep: bool
-    ) -> None:
+    def __init__(self, load: Load, model: str | None, seed: int, keep: bool) -> None:
         """Load the model.
 
         Args:
@@ -79,7 +77,7 @@ class Answering:
             seed: from which requests that say none have their own.
             keep: as `Completing`.
         """
-        self._hosted = asyncio.run(load())
+        self._hosted: Hosted = asyncio.run(load())
         self._model = model
         self._seed = seed
         self._keep = keep
@@ -122,7 +120,7 @@ class Answering:
                 code="input.path",
             )
         kind, answered = APIS[line.url]
-        asked = read_value(line.body, kind)
+        asked: Any = read_value(line.body, kind)
         if self._model is not None and asked.model != self._model:
             raise InputError(
                 f"There is no model {shorten(asked.model)}.",
@@ -131,7 +129,8 @@ class Answering:
             )
         if isinstance(asked, Sampling):
             asked = self._seeded(asked, row)
-        return await answered(self._hosted, asked)
+        found: dict[str, Any] = await answered(self._hosted, asked)
+        return found
 
     def _seeded(self, asked: Sampling, row: Mapping[str, Any]) -> Sampling:
         if asked.stream:

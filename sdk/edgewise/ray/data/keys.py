@@ -64,7 +64,7 @@ class Seen:
     def new(self, digests: Sequence[bytes]) -> npt.NDArray[np.bool_]:
         """Which of these had not been seen before; they have been now."""
         found = ~among(digests, self._known)
-        for at in np.flatnonzero(found):
+        for at in np.flatnonzero(found).tolist():
             found[at] = digests[at] not in self._recent
             self._recent.add(digests[at])
         if len(self._recent) > _RECENT:

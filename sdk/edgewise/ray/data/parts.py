@@ -69,7 +69,7 @@ class ParquetParts(Parts):
             yield _digest(key, path), one
 
     def failed(self, table: pa.Table) -> int:
-        return table.num_rows - table["error"].null_count
+        return int(table.num_rows - table["error"].null_count)
 
     def without_failures(self, path: Path) -> bytes:
         table = self._read(path, None)
@@ -102,7 +102,7 @@ class JsonParts(Parts):
             yield self._key(row, path), self._failed(row)
 
     def failed(self, table: pa.Table) -> int:
-        return table.num_rows - table["error"].null_count
+        return int(table.num_rows - table["error"].null_count)
 
     def without_failures(self, path: Path) -> bytes:
         lines = self._lines(path)

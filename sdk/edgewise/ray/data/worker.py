@@ -20,6 +20,8 @@ BUSY_S = 0.02
 GONE = ("device.", "engine.closed", "engine.gone", "engine.draining", "bundle.", "storage.")
 """Errors that are no row's: all others would fail alike."""
 
+Load = Callable[[], Coroutine[Any, Any, Hosted]]
+
 T = TypeVar("T")
 
 
@@ -52,7 +54,7 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
 class Completing:
     """Completes the rows of tables; what `map_batches` makes an actor of."""
 
-    def __init__(self, load: Callable[[], Awaitable[Hosted]], asking: Asking, keep: bool) -> None:
+    def __init__(self, load: Load, asking: Asking, keep: bool) -> None:
         """Load the model.
 
         Args:
@@ -60,7 +62,7 @@ class Completing:
             asking: what is asked of every row.
             keep: a row's own error is what comes of it; else it ends them all.
         """
-        self._hosted = asyncio.run(load())
+        self._hosted: Hosted = asyncio.run(load())
         self._asking = asking
         self._keep = keep
 
