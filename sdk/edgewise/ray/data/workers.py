@@ -17,9 +17,6 @@ from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import read_manifest
 from edgewise_runtime.format.reading import shorten
 
-RETRIES = 3
-"""Times that a batch is answered again whose worker has died; Ray's own default is for ever."""
-
 
 @dataclass(frozen=True)
 class Model:
@@ -64,7 +61,8 @@ class Workers:
             while the last row of a batch is being answered.
         num_cpus: of each; its kernels have as many threads, unless `threads` says otherwise.
         num_gpus: of each.
-        ray_remote_args: what else Ray is told of them, such as ``{"resources": {"fast": 1}}``.
+        ray_remote_args: what else `map_batches` is told of them by name, such as
+            ``{"resources": {"fast": 1}}``.
         device, program, threads, context, settings: of each engine, as for `Engine`.
     """
 
@@ -127,7 +125,7 @@ class Workers:
             ),
             num_cpus=self.num_cpus,
             num_gpus=self.num_gpus,
-            **{"max_task_retries": RETRIES, **self.ray_remote_args},
+            **self.ray_remote_args,
         )
 
     def _loading(self, model: Model) -> Loading:
