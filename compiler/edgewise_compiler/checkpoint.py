@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from edgewise_compiler.foreign import check_floats, foreign_model
 from edgewise_compiler.gguf.names import is_gguf
@@ -146,7 +147,8 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         family = find_family(config)
         model = family.read_config(config)
         model = replace(model, eos=_all_eos(files, model))
-        tokens = _count_tokens(files, model.vocab)
+        backend = open_tokenizer(files["tokenizer.json"], "tokenizer.json").backend
+        tokens = _count_tokens(backend, model.vocab)
         template = _chat_template(files)
         if tensors is None:
             reader = stack.enter_context(SafetensorsReader(path))
@@ -177,9 +179,9 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         check_tensors(family, stored, weights)
         paddings = find_paddings(family.params(stored), family.params(model))
         held = viewed(held, views)
-        rules = _vector_rules(path, weights, files, model)
+        rules = {} if VECTORS in files else _vector_rules(path, weights, backend, model)
         stack.pop_all()
-    carried = {name: files[name] for name in TOKENIZER_FILES if name in files}
+    carried = {name: files[name] for name in (*TOKENIZER_FILES, VECTORS) if name in files}
     if rules:
         carried[VECTORS] = as_file(rules)
     if paddings:
@@ -190,15 +192,14 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def _vector_rules(
-    path: Path, weights: WeightReader, files: Mapping[str, bytes], model: ModelConfig
+    path: Path, weights: WeightReader, backend: Tokenizer, model: ModelConfig
 ) -> dict[str, Any]:
-    """What vectors.json is to say; nothing of files and of folders that say nothing of vectors."""
-    if not path.is_dir():
-        return {}
+    """What vectors.json is to say; nothing of checkpoints that say nothing of vectors. Of a file
+    only the name is looked at."""
     said = read_said(path)
     rules = vector_rules(said)
     if ranks(said, model):
-        rules["yes_less_no"] = yes_less_no(weights, files, model)
+        rules["yes_less_no"] = yes_less_no(weights, backend, model)
     return rules
 
 
@@ -296,8 +297,7 @@ def _all_eos(files: Mapping[str, bytes], model: ModelConfig) -> tuple[int, ...]:
     return eos
 
 
-def _count_tokens(files: Mapping[str, bytes], vocab: int) -> int:
-    backend = open_tokenizer(files["tokenizer.json"], "tokenizer.json").backend
+def _count_tokens(backend: Tokenizer, vocab: int) -> int:
     ids = backend.get_vocab(with_added_tokens=True).values()
     count = max(ids, default=-1) + 1
     if not 0 < count <= vocab:

@@ -10,19 +10,23 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.weights.base import WeightReader
-from edgewise_compiler.weights.files import check_fetched, checkpoint_json
+from edgewise_compiler.weights.files import Floats, check_fetched, checkpoint_json
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
-from edgewise_runtime.format.tokenizer import open_tokenizer
 
 MODULES, SETTINGS = "modules.json", "config_sentence_transformers.json"
+POOLING = "config.json"
+"""In the folder of a module."""
 MAX_BYTES = 4 << 20
 RANKING = ("qwen3",)
 """Families whose heads give a logit as the product of a row and a state, and nothing else."""
@@ -84,22 +88,44 @@ def vector_rules(said: Said) -> dict[str, Any]:
     return found | {"normalize": "Normalize" in kinds}
 
 
+def pooling_files(modules: bytes) -> list[str]:
+    """The files that `MODULES` lets `vector_rules` read besides. Of one that is malformed none:
+    what is wrong with it is said when it is read."""
+    listed: Any = []
+    with suppress(CheckpointError):
+        listed = checkpoint_json(modules, Path(MODULES))
+    listed = listed if isinstance(listed, list) else []
+    said = Said(Path(), {}, [one for one in listed if isinstance(one, dict)])
+    paths = [
+        module.get("path")
+        for module, kind in zip(said.modules or (), said.kinds, strict=True)
+        if kind == "Pooling" and "LogitScore" not in said.kinds
+    ]
+    return [f"{path}/{POOLING}" for path in paths if _is_folder(path)]
+
+
 def ranks(said: Said, model: ModelConfig) -> bool:
     """Whether a checkpoint is one that ranks texts by "yes" and "no"."""
     if model.family not in RANKING:
         return False
     crosses = said.settings.get("model_type") == "CrossEncoder"
     scores = any("LogitScore" in kind for kind in said.kinds)
-    return crosses or scores or "rerank" in said.folder.name.lower()
+    return crosses or scores or named_for_ranking(said.folder)
 
 
-def yes_less_no(weights: WeightReader, files: Mapping[str, bytes], model: ModelConfig) -> str:
+def named_for_ranking(path: Path) -> bool:
+    """Whether a checkpoint's name says it: of a folder in a hub's cache, the repository's name."""
+    above = path.parent
+    name = above.parent.name if above.name == "snapshots" else path.name
+    return "rerank" in name.lower()
+
+
+def yes_less_no(weights: WeightReader, backend: Tokenizer, model: ModelConfig) -> str:
     """The head's row of "yes" less that of "no", float32 in base64.
 
     Raises:
         CheckpointError: ``checkpoint.tokenizer`` where one of them is no token.
     """
-    backend = open_tokenizer(files["tokenizer.json"], "tokenizer.json").backend
     head = "model.embed_tokens.weight" if model.tied else "lm_head.weight"
     rows = []
     for word in ("yes", "no"):
@@ -107,11 +133,16 @@ def yes_less_no(weights: WeightReader, files: Mapping[str, bytes], model: ModelC
         if token is None:
             raise CheckpointError(
                 f"The tokenizer of a model that ranks texts has no token {word!r}.",
-                remedy="Give the folder a name without 'rerank' if it is another kind of model.",
+                remedy="Give it a name without 'rerank' if it is another kind of model.",
                 code="checkpoint.tokenizer",
             )
         rows.append(weights.read(head, token, token + 1)[0])
-    return base64.b64encode((rows[0] - rows[1]).astype("<f4")).decode()
+    return as_text(rows[0] - rows[1])
+
+
+def as_text(direction: Floats) -> str:
+    """Numbers as `vectors.json` has them, float32 in base64."""
+    return base64.b64encode(direction.astype("<f4").tobytes()).decode()
 
 
 def as_file(rules: Mapping[str, Any]) -> bytes:
@@ -120,8 +151,8 @@ def as_file(rules: Mapping[str, Any]) -> bytes:
 
 
 def _pooling(folder: Path, path: Any) -> str:
-    name = f"{path}/config.json"
-    if not isinstance(path, str) or path in ("", ".", "..") or Path(path).name != path:
+    name = f"{path}/{POOLING}"
+    if not _is_folder(path):
         raise _malformed(MODULES, path)
     config = _read(folder, name)
     if not isinstance(config, dict):
@@ -135,6 +166,15 @@ def _pooling(folder: Path, path: Any) -> str:
     if pooling == "mean" and config.get("include_prompt") is False:
         raise _refused("a mean that leaves out the prompt")
     return pooling
+
+
+def _is_folder(path: Any) -> bool:
+    """Whether a module's path is the name of a folder beside the file that lists it."""
+    return (
+        isinstance(path, str)
+        and path not in ("", ".", "..")
+        and not any(c in path for c in "/\\:\0")
+    )
 
 
 def _read(folder: Path, name: str) -> Any:
@@ -157,9 +197,13 @@ def _malformed(name: str, value: object) -> CheckpointError:
 
 
 def _refused(what: str) -> UnsupportedError:
+    return refused(what, f" To use the model without its vectors' own rules, remove {MODULES}.")
+
+
+def refused(what: str, more: str = "") -> UnsupportedError:
+    """The error for vectors that would be others, and look like those of the model."""
     return UnsupportedError(
         f"Vectors of this model want {what}.",
-        remedy="Pooling of the last token and the mean are done. To use the model without its "
-        f"vectors' own rules, remove {MODULES}.",
+        remedy=f"Pooling of the last token and the mean are done.{more}",
         code="unsupported.pooling",
     )

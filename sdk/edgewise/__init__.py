@@ -12,6 +12,7 @@ from edgewise.engine import Engine
 from edgewise.evaluation import Apart, Evaluation, ModelScore, evaluate
 from edgewise.generation import Generation, Stream
 from edgewise.options import RequestOptions, SamplingOptions, SubmitOptions
+from edgewise.reranking import Ranked
 from edgewise.response_format import ResponseFormat, grammar, regex
 from edgewise.settings import Settings
 from edgewise.tool_calls import ToolCall
@@ -58,6 +59,7 @@ __all__ = [
     "ModelScore",
     "Piece",
     "PlanError",
+    "Ranked",
     "RequestOptions",
     "ResponseFormat",
     "SamplingOptions",

@@ -17,6 +17,7 @@ from edgewise.cache import Progress
 from edgewise.embedding import as_asked, begin_beside
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
+from edgewise.reranking import Ranked, ranked, texts_to_embed
 from edgewise.session import Loaded, Session, Submission
 from edgewise.settings import Settings, drafting
 from edgewise.tools import ToolLike
@@ -175,6 +176,17 @@ class AsyncEngine(Loaded):
         """Return a vector for each text; as `Engine.embed`."""
         begun = await begin_beside(self._session, texts, pooling, truncate=truncate, prompt=prompt)
         return as_asked(self._session, await begun.wait(), normalize)
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], *, instruction: str | None = None
+    ) -> list[Ranked]:
+        """Put documents in order, the nearest to a query first; as `Engine.rerank`."""
+        session = self._session
+        texts, pooling = await asyncio.to_thread(
+            texts_to_embed, session, query, documents, instruction
+        )
+        begun = await begin_beside(session, texts, pooling, truncate=False)
+        return ranked(session, await begun.wait())
 
     async def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages until `unpin`; as `Engine.pin`."""

@@ -308,6 +308,12 @@ class BrowserEngine:
         """Refused: hidden states do not leave a tab. Raises as `score`."""
         raise _unsupported("embed")
 
+    def rerank(
+        self, query: str, documents: Sequence[str], *, instruction: str | None = None
+    ) -> NoReturn:
+        """Refused, as `embed`."""
+        raise _unsupported("rerank")
+
     def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> NoReturn:
         """Refused: a tab decides itself what it keeps. Raises as `score`."""
         raise _unsupported("pin")

@@ -16,6 +16,7 @@ from edgewise.embedding import as_asked, begin
 from edgewise.generation import Generation, Stream, run_together
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
+from edgewise.reranking import Ranked, ranked, texts_to_embed
 from edgewise.session import Loaded, Session, Submission
 from edgewise.settings import Settings, drafting
 from edgewise.tools import ToolLike
@@ -339,6 +340,31 @@ class Engine(Loaded):
         """
         begun = begin(self._session, texts, pooling, truncate=truncate, prompt=prompt)
         return as_asked(self._session, begun.result(), normalize)
+
+    def rerank(
+        self, query: str, documents: Sequence[str], *, instruction: str | None = None
+    ) -> list[Ranked]:
+        """Put documents in order: the index of each and its score, the nearest to a query first.
+
+        A model that was trained to rank (Qwen3-Reranker) gives the probability that a document is
+        what is asked for, in the text around both that it was trained with; what its context does
+        not hold of a document is left out. All others give the cosine between the vectors that
+        `embed` makes, which is a weaker order. Of documents that score the same the first is first.
+
+        Args:
+            query: what is looked for.
+            documents: texts, of 2,047 at most.
+            instruction: what a model that was trained to rank is told to look for. Default: the
+                passages that answer a web search, as it was trained with most.
+
+        Raises:
+            InputError: ``input.texts`` for what is no text, or too many; ``input.special_tokens``
+                for a text that would end what is said around it; ``input.instruction`` for an
+                instruction that no model of this kind reads; what `embed` does.
+            BundleError, EngineError: as `embed`.
+        """
+        texts, pooling = texts_to_embed(self._session, query, documents, instruction)
+        return ranked(self._session, begin(self._session, texts, pooling, truncate=False).result())
 
     def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages on the device until `unpin`.

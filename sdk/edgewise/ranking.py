@@ -1,6 +1,6 @@
 """How near a document is to a query, by a model that was trained to say "yes" or "no" to that.
 
-The text around them is that of Qwen3-Reranker (arXiv 2506.05176), and the score the probability of
+The text around them is that of Qwen3-Reranker (`format.vectors`), and the score the probability of
 "yes" against "no" after it.
 """
 
@@ -12,20 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.vectors import BETWEEN, INSTRUCTION
 
-BEFORE = (
-    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
-    'the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n'
-    "<|im_start|>user\n"
-)
-AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 CONTROL = ("<|im_start|>", "<|im_end|>", "<think>", "</think>")
-"""What of these texts no query and no document may have."""
-INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
+"""What of the texts around them no query and no document may have."""
 
 
 def between(query: str, document: str, instruction: str | None = None) -> str:
-    """The text between `BEFORE` and `AFTER`.
+    """The text between `vectors.BEFORE` and `AFTER`.
 
     Raises:
         InputError: ``input.special_tokens`` for one that would end it early.
@@ -38,7 +32,7 @@ def between(query: str, document: str, instruction: str | None = None) -> str:
                 remedy="Leave it out: the model would take what follows for something else.",
                 code="input.special_tokens",
             )
-    return f"<Instruct>: {asked}\n<Query>: {query}\n<Document>: {document}"
+    return BETWEEN.format(instruction=asked, query=query, document=document)
 
 
 def asked_ids(
@@ -53,6 +47,21 @@ def asked_ids(
             code="input.context",
         )
     return [*before, *pair[:room], *after]
+
+
+def best_first(scores: Sequence[float]) -> list[int]:
+    """The numbers of documents, that with the highest score first; of equals the first is first."""
+    return sorted(range(len(scores)), key=lambda nth: -scores[nth])
+
+
+def cosines(vectors: npt.NDArray[np.float32]) -> list[float]:
+    """Of the angle between the first vector and each other, all of length 1.
+
+    Args:
+        vectors: float32 [texts, hidden].
+    """
+    query, *documents = vectors.astype(np.float64)
+    return [float(query @ one) for one in documents]
 
 
 def probabilities(

@@ -330,6 +330,7 @@ def test_methods_that_tabs_do_not_have_say_so(engine: BrowserEngine) -> None:
     calls: list[Callable[[], object]] = [
         lambda: engine.score([1]),
         lambda: engine.embed("a"),
+        lambda: engine.rerank("a", ["b"]),
         lambda: engine.pin("a"),
         lambda: engine.unpin("a"),
         engine.forget,

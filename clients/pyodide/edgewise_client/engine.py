@@ -17,6 +17,7 @@ Message = Mapping[str, Any]
 
 ABSENT = {
     "embed": "Ask a host for embeddings over HTTP.",
+    "rerank": "Ask a host's /rerank over HTTP.",
     "score": "Use `edgewise.AsyncEngine`.",
     "pin": "Prefixes of earlier requests are found as long as there is room.",
     "unpin": "Prefixes of earlier requests are found as long as there is room.",

@@ -8,6 +8,7 @@ from typing import Any
 from edgewise_compiler.gguf.keys import Keys
 from edgewise_compiler.gguf.known import check_options, find_architecture
 from edgewise_compiler.gguf.reader import GgufReader
+from edgewise_compiler.models.decoder import MAX_LAYERS
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.weights.files import damaged
 from edgewise_runtime.format.reading import shorten
@@ -39,9 +40,10 @@ def read_config(reader: GgufReader) -> dict[str, Any]:
     config: dict[str, Any] = {
         "architectures": [architecture.model],
         "hidden_size": hidden,
-        "num_hidden_layers": keys.integer("block_count"),
+        # Lists of layers are made of it, before the family looks.
+        "num_hidden_layers": keys.fields.integer(f"{name}.block_count", 1, MAX_LAYERS),
         "num_attention_heads": heads,
-        "num_key_value_heads": keys.integer("attention.head_count_kv", default=heads),
+        "num_key_value_heads": keys.of_layers("attention.head_count_kv", default=heads),
         "head_dim": head_dim,
         "intermediate_size": keys.integer("feed_forward_length"),
         "vocab_size": reader.shape("token_embd.weight")[0],

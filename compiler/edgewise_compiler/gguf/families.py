@@ -85,10 +85,36 @@ def _scale(keys: Keys, config: Config) -> float:
     return float(config["head_dim"])
 
 
-def granite(keys: Keys, config: Config) -> dict[str, Any]:
-    """Its four factors; none of them stands for 1, and of the scores for what others have."""
-    usual = 1 / max(1, config["head_dim"]) ** 0.5
+def gpt_oss(keys: Keys, config: Config) -> dict[str, Any]:
+    """Every second layer has a window. Its makers' ramp of frequencies begins and ends where it is
+    computed to, between two pairs; llama.cpp rounds to whole ones."""
+    scaling = config["rope_scaling"]
     return {
+        "sliding_window": keys.integer("attention.sliding_window"),
+        "layer_types": keys.windows(config["num_hidden_layers"], 2),
+        "num_experts_per_tok": keys.integer("expert_used_count"),
+        "intermediate_size": keys.integer("expert_feed_forward_length"),
+        "rope_scaling": {**scaling, "truncate": False} if scaling else {"rope_type": "default"},
+    }
+
+
+def granite(keys: Keys, config: Config) -> dict[str, Any]:
+    """Its four factors; none of them stands for 1, and of the scores for what others have.
+
+    A dense Granite 4 is one of Granite 3's shape, with rotation or without, and converters say
+    which by a key of stretched rotations. Names of its tensors are Granite 3's.
+    """
+    usual = 1 / max(1, config["head_dim"]) ** 0.5
+    turns = keys.fields.flag(f"{keys.name}.rope.scaling.finetuned", True)
+    fourth = {
+        "architectures": ["GraniteMoeHybridForCausalLM"],
+        "layer_types": [FULL] * config["num_hidden_layers"],
+        "position_embedding_type": "rope" if turns else "nope",
+        "num_local_experts": config["num_experts"],
+        "shared_intermediate_size": config["intermediate_size"],
+    }
+    return {
+        **({} if turns and keys.name == "granite" else fourth),
         "attention_multiplier": keys.number("attention.scale", default=0.0) or usual,
         "embedding_multiplier": keys.number("embedding_scale", default=0.0) or 1.0,
         "residual_multiplier": keys.number("residual_scale", default=0.0) or 1.0,
@@ -116,6 +142,19 @@ def phi3(keys: Keys, config: Config) -> dict[str, Any]:
     return {
         "sliding_window": keys.integer("attention.sliding_window", default=0) or None,
         "original_max_position_embeddings": original,
+    }
+
+
+def qwen2moe(keys: Keys, config: Config) -> dict[str, Any]:
+    """Every layer has experts, whose weights are what the softmax over all of them gave, and one
+    for all rows, which is as wide as an MLP unless the file says otherwise."""
+    width = keys.integer("expert_shared_feed_forward_length", default=config["intermediate_size"])
+    return {
+        "num_experts_per_tok": keys.integer("expert_used_count"),
+        "moe_intermediate_size": keys.integer("expert_feed_forward_length"),
+        "shared_expert_intermediate_size": width,
+        "norm_topk_prob": False,
+        "decoder_sparse_step": 1,
     }
 
 

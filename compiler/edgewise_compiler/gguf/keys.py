@@ -9,7 +9,8 @@ import numpy as np
 
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.shape import FULL, LOCAL, layer_kinds
-from edgewise_runtime.errors import CheckpointError
+from edgewise_compiler.models.traits import PAGE, said
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
 
 MOST = 1 << 31
@@ -35,6 +36,26 @@ class Keys:
 
     def integer(self, key: str, **default: int) -> int:
         return self.fields.integer(f"{self.name}.{key}", 0, MOST, **default)
+
+    def of_layers(self, key: str, **default: int) -> int:
+        """An integer, which a file may also give for each layer.
+
+        Raises:
+            UnsupportedError: layers that differ.
+        """
+        name = f"{self.name}.{key}"
+        found = self.fields.values.get(name)
+        listed = found.tolist() if isinstance(found, np.ndarray) else found
+        if not isinstance(listed, list) or not listed:
+            return self.integer(key, **default)
+        if len(others := set(map(str, listed))) > 1:
+            raise UnsupportedError(
+                f"Not implemented: layers that differ ({said(name, listed)}: "
+                f"{len(others)} values).",
+                remedy=f"Use a model whose layers are alike; see {PAGE}.",
+                code="unsupported.attention",
+            )
+        return ConfigFields({name: listed[0]}, self.fields.where).integer(name, 0, MOST)
 
     def number(self, key: str, high: float = HUGE, **default: float) -> float:
         return self.fields.number(f"{self.name}.{key}", 0.0, high, **default)

@@ -20,6 +20,9 @@ AFTER = {
     "post_attention_norm": "post_attention_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
+BRANCHES = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"}
+"""The norms before both branches, where the second is called after what it follows."""
+
 AROUND = {**BEFORE, **AFTER, "ffn_norm": "pre_feedforward_layernorm"}
 """What transformers calls the norms of a layer, by where a model has them."""
 
@@ -49,6 +52,8 @@ class Architecture:
     too: tuple[str, ...] = ()
 
 
+_GRANITE = ("attention.scale", "embedding_scale", "logit_scale", "residual_scale")
+
 ARCHITECTURES = {
     "llama": Architecture(
         "LlamaForCausalLM", pairs=True, config=families.llama, too=("MistralForCausalLM",)
@@ -68,11 +73,21 @@ ARCHITECTURES = {
         config=families.gemma3,
         reads=("final_logit_softcapping",),
     ),
+    "gpt-oss": Architecture(
+        "GptOssForCausalLM",
+        norms=BRANCHES,
+        others={"ffn_gate_inp": "mlp.gate"},
+        config=families.gpt_oss,
+    ),
     "granite": Architecture(
         "GraniteForCausalLM",
         pairs=True,
         config=families.granite,
-        reads=("attention.scale", "embedding_scale", "logit_scale", "residual_scale"),
+        reads=_GRANITE,
+        too=("GraniteMoeHybridForCausalLM",),
+    ),
+    "granitehybrid": Architecture(
+        "GraniteMoeHybridForCausalLM", pairs=True, config=families.granite, reads=_GRANITE
     ),
     "mistral3": Architecture(
         "MistralForCausalLM",
@@ -90,6 +105,17 @@ ARCHITECTURES = {
         config=families.phi3,
     ),
     "qwen2": Architecture("Qwen2ForCausalLM"),
+    "qwen2moe": Architecture(
+        "Qwen2MoeForCausalLM",
+        others={
+            "ffn_gate_inp": "mlp.gate",
+            "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+            "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
+            "ffn_up_shexp": "mlp.shared_expert.up_proj",
+            "ffn_down_shexp": "mlp.shared_expert.down_proj",
+        },
+        config=families.qwen2moe,
+    ),
     "qwen3": Architecture("Qwen3ForCausalLM"),
     "qwen3moe": Architecture(
         "Qwen3MoeForCausalLM",

@@ -9,6 +9,8 @@ from edgewise_compiler.gguf.architecture import read_config
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.gguf.tensors import CheckpointTensors
 from edgewise_compiler.gguf.tokenizer import tokenizer_files
+from edgewise_compiler.gguf.vectors import HEAD, vector_rules
+from edgewise_runtime.format.vectors import NAME as VECTORS
 
 
 def translate(reader: GgufReader) -> tuple[Mapping[str, bytes], CheckpointTensors]:
@@ -21,10 +23,10 @@ def translate(reader: GgufReader) -> tuple[Mapping[str, bytes], CheckpointTensor
     config = read_config(reader)
     files = tokenizer_files(reader.metadata, reader.path)
     config |= files["generation_config.json"]
-    contents = {"config.json": config, **files}
-    return {name: _bytes(value) for name, value in contents.items()}, CheckpointTensors(
-        reader, config
-    )
+    rules = vector_rules(reader, config["hidden_size"])
+    contents = {"config.json": config, **files, **({VECTORS: rules} if rules else {})}
+    tensors = CheckpointTensors(reader, config, (HEAD,) if "yes_less_no" in rules else ())
+    return {name: _bytes(value) for name, value in contents.items()}, tensors
 
 
 def _bytes(value: object) -> bytes:

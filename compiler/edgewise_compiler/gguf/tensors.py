@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -38,14 +38,19 @@ _ROTATED = ("attn_q", "attn_k")
 _FUSED = "attn_qkv"
 """Queries, keys and values below each other, which a converter may write of any architecture."""
 
+_DIMENSIONS = {"weight": 3, "bias": 2}
 _EXPERTS = {
     "ffn_gate_exps": "gate_proj",
     "ffn_up_exps": "up_proj",
     "ffn_down_exps": "down_proj",
 }
-"""The matrices of all experts of a layer, one after the other."""
+"""The matrices, and biases, of all experts of a layer, one after the other; and how many dimensions
+they have."""
 
-_NAME = re.compile(r"(?:blk\.(0|[1-9]\d{0,3})\.)?([a-z_]+)\.(weight|bias)")
+_SINKS, _SHARED_GATE = "attn_sinks", "ffn_gate_inp_shexp"
+"""One is a vector, with a suffix in some files; the other a matrix of one row, a vector in some."""
+
+_NAME = re.compile(rf"(?:blk\.(0|[1-9]\d{{0,3}})\.)?(?:([a-z_]+)\.(weight|bias)|({_SINKS}))")
 
 _Rows = TypeVar("_Rows", Floats, CodedRows)
 
@@ -60,6 +65,8 @@ class _Source:
         less: taken off every element.
         first, rows: of its rows, from which on and how many; None for all.
         stacked: it holds several matrices, whose rows are counted through.
+        vector: it is the first of its rows, without their dimension.
+        matrix: it has one row, whether the file says so or not.
     """
 
     name: str
@@ -68,6 +75,8 @@ class _Source:
     first: int = 0
     rows: int | None = None
     stacked: bool = False
+    vector: bool = False
+    matrix: bool = False
 
 
 class CheckpointTensors:
@@ -76,13 +85,17 @@ class CheckpointTensors:
     Implements :class:`~..weights.base.WeightReader`; closing it closes the file.
     """
 
-    def __init__(self, reader: GgufReader, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self, reader: GgufReader, config: Mapping[str, Any], others: Collection[str] = ()
+    ) -> None:
+        """Look the names up; ``others`` are tensors that are none of the checkpoint's."""
         _, architecture = find_architecture(reader)
         self._reader = reader
         # The divisors are in the configuration; with another kind of scaling they are too many.
         longrope = (config["rope_scaling"] or {}).get("rope_type") == "longrope"
         used = {LONG, SHORT} if LONG in reader.names() else {ROPE_DIVISORS}
-        names = [name for name in reader.names() if not (longrope and name in used)]
+        left_out = {*others, *(used if longrope else ())}
+        names = [name for name in reader.names() if name not in left_out]
         found: list[tuple[str, _Source]] = []
         for name in names:
             found += _sources(name, reader.shape(name), architecture, config)
@@ -96,6 +109,10 @@ class CheckpointTensors:
     def shape(self, name: str) -> tuple[int, ...]:
         source = self._find(name)
         rows, *others = self._reader.shape(source.name)
+        if source.matrix and not others:
+            return 1, rows
+        if source.vector:
+            return tuple(others)
         if source.stacked:
             rows, *others = rows * others[0], others[1]
         # Fewer than there should be are refused with the shape; so is what follows the last ones.
@@ -107,20 +124,26 @@ class CheckpointTensors:
 
     def size(self, name: str) -> int:
         source = self._find(name)
-        return self._row_bytes(source) * self.shape(name)[0]
+        if source.matrix:
+            return self._reader.size(source.name)
+        return self._row_bytes(source) * (1 if source.vector else self.shape(name)[0])
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         stop = check_rows(name, start, stop, self.shape(name)[0])
         source = self._find(name)
+        if source.matrix:
+            return self._reader.read(source.name).reshape(self.shape(name))[start:stop]
+        if source.vector:
+            return self._reader.read(source.name, source.first, source.first + 1)[0, start:stop]
         rows = self._reader.rows if source.stacked else self._reader.read
         values = self._ordered(rows, name, start, stop)
         return values - np.float32(source.less) if source.less else values
 
     def stored(self, name: str) -> Iterator[Bytes]:
         source = self._find(name)
-        if source.stacked:  # All of it would be read for each of its matrices.
-            width, rows = self._row_bytes(source), self.shape(name)[0]
-            yield self._reader.part(source.name, source.first * width, rows * width)
+        if source.stacked or source.vector:  # All of it would be read for each of its parts.
+            first = source.first * self._row_bytes(source)
+            yield self._reader.part(source.name, first, self.size(name))
         else:
             yield from self._reader.stored(source.name)
         if source.first or source.rows is not None:
@@ -189,7 +212,10 @@ def _sources(
     if parts is None:
         yield name, _Source(name)
         return
-    layer, module, kind = parts.groups()
+    layer, module, kind, bare = parts.groups()
+    if _SINKS in (module, bare):
+        yield name if layer is None else f"model.layers.{int(layer)}.self_attn.sinks", _Source(name)
+        return
     table, prefix = _TOP, ""
     if layer is not None:
         table = {**_LAYER, **architecture.norms, **architecture.others}
@@ -206,13 +232,17 @@ def _sources(
             yield ours, _Source(name, order, first=first, rows=rows)
             first += heads * dim
         return
-    if layer is not None and module in _EXPERTS and len(shape) == 3:
-        count, rows, _ = shape
+    if layer is not None and module in _EXPERTS and len(shape) == _DIMENSIONS[kind]:
+        count, rows, *_ = shape
         # More of them than there should be are refused as tensors that nothing uses.
         for expert in range(min(count, config["num_experts"] + 1, MAX_EXPERTS + 1)):
             ours = f"{prefix}mlp.experts.{expert}.{_EXPERTS[module]}.{kind}"
-            yield ours, _Source(name, first=expert * rows, rows=rows, stacked=True)
+            if kind == "bias":
+                yield ours, _Source(name, first=expert, rows=1, vector=True)
+            else:
+                yield ours, _Source(name, first=expert * rows, rows=rows, stacked=True)
         return
     less = 1.0 if architecture.more and module.endswith("norm") and kind == "weight" else 0.0
     ours = f"{prefix}{table[module]}.{kind}" if module in table else name
-    yield ours, _Source(name, head_dim if module in _ROTATED else None, less)
+    matrix = module == _SHARED_GATE and kind == "weight" and shape[:-1] in ((), (1,))
+    yield ours, _Source(name, head_dim if module in _ROTATED else None, less, matrix=matrix)

@@ -162,12 +162,12 @@ def _post_processor(tokens: list[str], begin: int | None, end: int | None) -> di
 
 
 def _templates(metadata: Mapping[str, Value], fields: ConfigFields) -> dict[str, Any]:
-    """The chat template, or several by name."""
+    """The chat template, or several by name. What a model that ranks is asked is none."""
     key = "tokenizer.chat_template"
     named = {
         name.removeprefix(f"{key}."): fields.text(name)
         for name in metadata
-        if name.startswith(f"{key}.")
+        if name.startswith(f"{key}.") and name != f"{key}.rerank"
     }
     if fields.has(key):
         named["default"] = fields.text(key)

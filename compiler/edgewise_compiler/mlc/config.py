@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise_compiler.mlc.names import CONFIG
 from edgewise_compiler.models.elsewhere import missing, refusal
+from edgewise_compiler.models.experts import MAX_EXPERTS
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.traits import PAGE, said
 from edgewise_runtime.errors import UnsupportedError
@@ -28,15 +29,32 @@ class Kind:
     Attributes:
         architecture: value of ``architectures`` in config.json.
         qkv: what queries', keys' and values' rows are called, one after the other.
+        biases: these have biases, and nothing else has.
+        stretched: rotations may be stretched.
+        mixture: keys of ``model_config`` about the experts of every layer; empty where there are
+            none. Such models have a head of their own.
     """
 
     architecture: str
     qkv: str
+    biases: bool = False
+    stretched: bool = False
+    mixture: tuple[str, ...] = ()
 
+
+_MIXTURE = ("num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob", "decoder_sparse_step")
 
 KINDS = {
-    "llama": Kind("LlamaForCausalLM", "qkv_proj"),
+    "llama": Kind("LlamaForCausalLM", "qkv_proj", stretched=True),
+    "qwen2": Kind("Qwen2ForCausalLM", "c_attn", biases=True),
+    "qwen2_moe": Kind(
+        "Qwen2MoeForCausalLM",
+        "c_attn",
+        biases=True,
+        mixture=(*_MIXTURE, "shared_expert_intermediate_size"),
+    ),
     "qwen3": Kind("Qwen3ForCausalLM", "c_attn"),
+    "qwen3_moe": Kind("Qwen3MoeForCausalLM", "c_attn", mixture=_MIXTURE),
 }
 
 _SAME = (
@@ -109,6 +127,12 @@ def read_config(
         config["rope_theta"] = theirs.get("position_embedding_base", 10000.0)
     if not model.has("max_position_embeddings"):
         config["max_position_embeddings"] = model.integer("context_window_size", 1, _MOST)
+    if kind.mixture:
+        config["num_experts"] = model.integer("num_experts", 1, MAX_EXPERTS)
+        config |= {key: theirs[key] for key in kind.mixture if key in theirs}
+        for key in kind.mixture:
+            if key.endswith("intermediate_size"):
+                config[key] = model.integer(key, 1, _MOST)
     config["tie_word_embeddings"] = not any(name.startswith("lm_head.") for name in names)
     vocab = model.integer("vocab_size", 1, _MOST)
     first = (*fields.token_ids("bos_token_id", vocab), None)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from edgewise_compiler.mlc.config import KINDS, Kind
 from edgewise_compiler.mlc.names import CONFIG, EXPORTED
 from edgewise_compiler.mlc.reader import WORDS
 from edgewise_compiler.mlc.shards import Written, write_shards
-from edgewise_compiler.models.base import LinearSpec, VectorSpec
+from edgewise_compiler.models.base import LinearSpec, ModelConfig, RouterSpec, VectorSpec
 from edgewise_compiler.quantize.codes import Floats
 from edgewise_compiler.weights.files import Bytes
 from edgewise_runtime.errors import UnsupportedError
@@ -28,6 +28,10 @@ TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 
 PREFILL_CHUNK = 2048
 """Tokens that MLC reads at a time unless told otherwise."""
+
+HEAD = "lm_head"
+MOST_ROUTED = 256
+"""Rows of a matrix that chooses among experts up to which MLC leaves it floats."""
 
 Progress = Callable[[int, int], None]
 
@@ -65,11 +69,9 @@ def export_mlc(
         )
     with new_folder(Path(out)) as folder, open_checkpoint(path) as checkpoint:
         model_type, kind = _kind(checkpoint)
-        params = checkpoint.family.params(checkpoint.model)
         weights = sum(
-            p.weights if isinstance(p, LinearSpec) else p.size
-            for p in params
-            if isinstance(p, LinearSpec | VectorSpec)
+            p.size if isinstance(p, VectorSpec) else sum(p.rows) * p.k
+            for p in _params(checkpoint, kind)
         )
         write_shards(folder, _tensors(checkpoint, kind, quantization, progress), weights)
         for name in TOKENIZER:
@@ -92,12 +94,13 @@ def _kind(checkpoint: Checkpoint) -> tuple[str, Kind]:
                     remedy="Use a model whose heads have a multiple of 32.",
                     code="unsupported.shape",
                 )
-            if model.attention_bias or model.mlp_bias:
-                raise UnsupportedError(
-                    f"MLC's {model_type} has no biases, and this model has some.",
-                    remedy="Use a model without attention_bias and mlp_bias.",
-                    code="unsupported.option",
-                )
+            for has, what in _others(model, kind):
+                if has:
+                    raise UnsupportedError(
+                        f"MLC's {model_type} has no {what}, and this model has some.",
+                        remedy="Use a model without, or run it with edgewise.",
+                        code="unsupported.option",
+                    )
             return model_type, kind
     raise UnsupportedError(
         f"Models of the family {model.family} are not exported to MLC LLM.",
@@ -106,25 +109,64 @@ def _kind(checkpoint: Checkpoint) -> tuple[str, Kind]:
     )
 
 
+def _others(model: ModelConfig, kind: Kind) -> Iterator[tuple[bool, str]]:
+    """What a model may have that MLC's models of its kind have not."""
+    yield model.mlp_bias or model.attention_bias > kind.biases, "biases"
+    yield model.attention_bias < kind.biases, "queries and keys without biases"
+    layers = model.mixture.layers if model.mixture is not None else ()
+    yield bool(kind.mixture) and len(layers) < model.layers, "layers without experts"
+    yield model.rope.kind != "default" and not kind.stretched, "stretched rotations"
+    # Where there are biases, MLC's configuration asserts it.
+    others = model.heads * model.head_dim != model.hidden
+    yield kind.biases and others, "heads that together are not as wide as a state"
+
+
+def _params(checkpoint: Checkpoint, kind: Kind) -> list[LinearSpec | RouterSpec | VectorSpec]:
+    """What is written; a mixture of experts has a head of its own there, if only as a copy."""
+    model = checkpoint.model
+    found = [
+        spec
+        for spec in checkpoint.family.params(model)
+        if isinstance(spec, LinearSpec | RouterSpec | VectorSpec)
+    ]
+    if kind.mixture and model.tied:
+        table = ("model.embed_tokens.weight",)
+        found.append(LinearSpec(HEAD, table, (model.vocab,), model.hidden))
+    return found
+
+
 def _tensors(
     checkpoint: Checkpoint, kind: Kind, quantization: str, progress: Progress
 ) -> Iterator[Written]:
     """Every tensor, matrices that are one in MLC one after the other."""
     half = "f16" in quantization
-    params = checkpoint.family.params(checkpoint.model)
+    params = _params(checkpoint, kind)
+
+    def plain(name: str, sources: Sequence[str], shape: tuple[int, ...]) -> Written:
+        values = (stored(checkpoint.weights.read(source), half) for source in sources)
+        return Written(name, _float(half), shape, values)
+
     for done, param in enumerate(params):
         progress(done, len(params))
         if isinstance(param, VectorSpec):
-            values = checkpoint.weights.read(param.source)
-            yield Written(param.source, _float(half), (param.size,), iter([stored(values, half)]))
-        elif isinstance(param, LinearSpec):
-            module = _module(param, kind)
-            shape = (sum(param.rows), param.k)
-            if quantization.startswith("q4"):
-                yield from _coded(checkpoint, param, module, half)
-            else:
-                blocks = (stored(rows, half) for rows in _floats(checkpoint, param))
-                yield Written(f"{module}.weight", _float(half), shape, blocks)
+            yield plain(param.source, (param.source,), (param.size,))
+            continue
+        if isinstance(param, RouterSpec):
+            for source, rows in zip(param.sources, param.rows, strict=True):
+                one = LinearSpec(source, (source,), (rows,), param.k)
+                if quantization.startswith("q4") and rows > MOST_ROUTED:
+                    yield from _coded(checkpoint, one, source.removesuffix(".weight"), half)
+                else:
+                    yield plain(source, (source,), (rows, param.k))
+            continue
+        module = _module(param, kind)
+        if quantization.startswith("q4"):
+            yield from _coded(checkpoint, param, module, half)
+        else:
+            blocks = (stored(rows, half) for rows in _floats(checkpoint, param))
+            yield Written(f"{module}.weight", _float(half), (*_lead(param), param.k), blocks)
+        if param.biases is not None:
+            yield plain(f"{module}.bias", param.biases, (sum(param.rows),))
     progress(len(params), len(params))
 
 
@@ -132,10 +174,21 @@ def _float(half: bool) -> str:
     return "float16" if half else "float32"
 
 
+def _lead(param: LinearSpec) -> tuple[int, ...]:
+    """Dimensions before the columns."""
+    experts = param.experts
+    return (sum(param.rows),) if experts is None else (experts, sum(param.rows) // experts)
+
+
 def _module(param: LinearSpec, kind: Kind) -> str:
     """What MLC calls a linear."""
+    if param.name == HEAD:
+        return HEAD
     first = param.sources[0].removesuffix(".weight")
     place, _, name = first.rpartition(".")
+    if param.experts is not None:
+        inside = place.removesuffix(".experts.0")
+        return f"{inside}.{'moe_gate_up_proj' if name == 'gate_proj' else 'moe_down_proj'}"
     fused = {"q_proj": kind.qkv, "gate_proj": "gate_up_proj"}
     return f"{place}.{fused[name]}" if len(param.sources) > 1 else first
 
@@ -155,7 +208,7 @@ def _blocks(param: LinearSpec) -> Iterator[tuple[str, int, int]]:
 
 def _coded(checkpoint: Checkpoint, param: LinearSpec, module: str, half: bool) -> Iterator[Written]:
     """The words of a matrix, and the scales that were found on the way."""
-    rows, groups = sum(param.rows), -(-param.k // GROUP)
+    lead, groups = _lead(param), -(-param.k // GROUP)
     scales: list[Bytes] = []
 
     def pieces() -> Iterator[Bytes]:
@@ -169,8 +222,8 @@ def _coded(checkpoint: Checkpoint, param: LinearSpec, module: str, half: bool) -
             scales.append(stored(numbers, half))
             yield words(codes)
 
-    yield Written(f"{module}.q_weight", "uint32", (rows, groups * WORDS), pieces())
-    yield Written(f"{module}.q_scale", _float(half), (rows, groups), iter(scales))
+    yield Written(f"{module}.q_weight", "uint32", (*lead, groups * WORDS), pieces())
+    yield Written(f"{module}.q_scale", _float(half), (*lead, groups), iter(scales))
 
 
 def _chat_config(
@@ -207,6 +260,17 @@ def _chat_config(
     else:
         sizes |= {"rope_theta": theta, "hidden_act": "silu"}
         sizes |= {"attention_bias": False}
+    if KINDS[model_type].mixture and (mixture := model.mixture) is not None:
+        sizes |= {
+            "tie_word_embeddings": False,
+            "num_experts": mixture.experts,
+            "num_experts_per_tok": mixture.chosen,
+            "moe_intermediate_size": mixture.intermediate,
+            "norm_topk_prob": mixture.normalize,
+            "decoder_sparse_step": 1,
+        }
+        if mixture.shared is not None:
+            sizes["shared_expert_intermediate_size"] = mixture.shared
     more = json.loads(checkpoint.files.get("generation_config.json", b"{}"))
     sampling = {key: more.get(key) for key in ("temperature", "top_p", "repetition_penalty")}
     return {

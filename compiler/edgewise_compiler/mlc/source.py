@@ -32,7 +32,7 @@ def translate(files: Mapping[str, bytes], reader: MlcReader) -> dict[str, bytes]
     """
     chat = _object(files[CONFIG], CONFIG)
     config, sampling = read_config(chat, reader.stored_names())
-    reader.named(config, find_kind(chat)[1].qkv)
+    reader.named(config, find_kind(chat)[1])
     conversation = chat.get("conv_template")
     conversation = conversation if isinstance(conversation, dict) else {}
     added = open_tokenizer(files["tokenizer.json"], "tokenizer.json").backend

@@ -173,7 +173,6 @@ TRAITS = (
 """What configurations of other families say, beside what ours may."""
 
 _LAYER_NORM = "LayerNorm"
-_BIASES = "biases of queries, keys and values alone"
 
 BEYOND = (
     Elsewhere(("BloomForCausalLM", "bloom"), (_LAYER_NORM, "ALiBi")),
@@ -185,7 +184,6 @@ BEYOND = (
     Elsewhere(("GPT2LMHeadModel", "gpt2"), (_LAYER_NORM, "learned positions")),
     Elsewhere(("GPTNeoXForCausalLM", "gpt_neox", "gptneox"), (_LAYER_NORM,)),
     Elsewhere(("PhiForCausalLM", "phi", "phi2"), (_LAYER_NORM, "attention and MLP side by side")),
-    Elsewhere(("qwen2moe",), (_BIASES, "an expert that all tokens share")),
     Elsewhere(("StableLmForCausalLM", "stablelm"), (_LAYER_NORM,)),
     Elsewhere(("Starcoder2ForCausalLM", "starcoder2"), (_LAYER_NORM,)),
 )

@@ -20,6 +20,17 @@ NAME = "vectors.json"
 POOLINGS = ("last", "mean")
 MAX_BYTES = 4 << 20
 
+BEFORE = (
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    'the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n'
+    "<|im_start|>user\n"
+)
+BETWEEN = "<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}"
+AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
+"""What a model that ranks is asked, and what it looks for unless told otherwise: the text that was
+published with Qwen3-Reranker (arXiv 2506.05176)."""
+
 
 @dataclass(frozen=True)
 class VectorRules:

@@ -198,6 +198,7 @@ class Hosted(ABC):
         pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> list[Embedded]:
         """The vector of each text, in order; see `edgewise.Engine.embed`.
 

@@ -128,11 +128,17 @@ class Child:
         return None
 
     async def _embed(
-        self, number: int, texts: Json, pooling: Json, normalize: Json, truncate: Json
+        self,
+        number: int,
+        texts: Json,
+        pooling: Json,
+        normalize: Json,
+        truncate: Json,
+        prompt: Json,
     ) -> Json:
         # One by one: all of them may be more than a frame holds.
         for one in await self._loaded.embed(
-            texts, pooling=pooling, normalize=normalize, truncate=truncate
+            texts, pooling=pooling, normalize=normalize, truncate=truncate, prompt=prompt
         ):
             await self._send("event", number, one)
         return None

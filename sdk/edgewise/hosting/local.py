@@ -74,9 +74,12 @@ class LocalModel(Hosted):
         pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> list[Embedded]:
         """See `Hosted.embed`."""
-        embedding = await begin_beside(self._engine.session, texts, pooling, truncate=truncate)
+        embedding = await begin_beside(
+            self._engine.session, texts, pooling, truncate=truncate, prompt=prompt
+        )
         vectors = await embedding.wait()
         if normalize:
             vectors = normalized(vectors)

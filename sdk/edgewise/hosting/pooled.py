@@ -48,10 +48,11 @@ class Pooled(Hosted):
         pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> list[Embedded]:
         async with self._using(0.0) as worker:
             return await worker.embed(
-                texts, pooling=pooling, normalize=normalize, truncate=truncate
+                texts, pooling=pooling, normalize=normalize, truncate=truncate, prompt=prompt
             )
 
     async def count(self, ask: Ask) -> int:

@@ -108,6 +108,7 @@ class TabModel(Hosted):
         pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> list[Embedded]:
         """Refused: hidden states do not leave a tab. Raises UnsupportedError
         ``unsupported.tab``."""

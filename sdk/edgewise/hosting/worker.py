@@ -80,10 +80,11 @@ class Worker(Hosted):
         pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> list[Embedded]:
         """See `Hosted.embed`."""
         child = await self._running()
-        given = list(texts), pooling, normalize, truncate
+        given = list(texts), pooling, normalize, truncate, prompt
         async with child.ask("embed", *given) as request, aclosing(request.events()) as events:
             return [decoded(Embedded, value) async for value in events]
 

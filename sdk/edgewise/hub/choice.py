@@ -34,12 +34,14 @@ class Choice:
         weights: those that hold weights, but for shards that an index names.
         index: the one of `small` that names shards; empty where there are none.
         entry: the file that stands for the model; empty where the folder does.
+        modules: the one of `small` that names files about vectors; empty where there are none.
     """
 
     small: tuple[str, ...]
     weights: tuple[str, ...]
     index: str = ""
     entry: str = ""
+    modules: str = ""
 
 
 def choose(model: HubModel, names: Collection[str]) -> Choice:
@@ -52,6 +54,7 @@ def choose(model: HubModel, names: Collection[str]) -> Choice:
     """
     from edgewise_compiler.checkpoint import MAX_BYTES, NEEDED
     from edgewise_compiler.mlc.names import CONFIG
+    from edgewise_compiler.vectors import MODULES, SETTINGS
     from edgewise_compiler.weights.safetensors import INDEX, SINGLE
 
     weights = next((name for name in (SINGLE, INDEX) if name in names), None)
@@ -62,8 +65,11 @@ def choose(model: HubModel, names: Collection[str]) -> Choice:
     for name, (code, remedy) in NEEDED.items():
         if name not in names:
             raise CheckpointError(f"{model.repo} has no {name}.", remedy=remedy, code=code)
-    small = tuple(name for name in MAX_BYTES if name in names)
-    return Choice((*small, INDEX), (), INDEX) if weights == INDEX else Choice(small, (SINGLE,))
+    small = tuple(name for name in (*MAX_BYTES, SETTINGS, MODULES) if name in names)
+    modules = MODULES if MODULES in names else ""
+    if weights == INDEX:
+        return Choice((*small, INDEX), (), INDEX, modules=modules)
+    return Choice(small, (SINGLE,), modules=modules)
 
 
 def config_of(names: Collection[str]) -> str:

@@ -27,7 +27,8 @@ from edgewise_runtime.errors import (
     StorageError,
     memory_errors,
 )
-from edgewise_runtime.files import write_bytes
+from edgewise_runtime.files import read_bytes, write_bytes
+from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.installed import VERSION
 
 Progress = Callable[[str, int, int], None]
@@ -109,6 +110,8 @@ def pull(model: HubModel, progress: Progress | None = None) -> Pulled:
         weights = [fetch.file(name) for name in choice.weights]
         if choice.index:
             weights += fetch.shards(choice.index)
+        if choice.modules:
+            small += fetch.pooling(choice.modules)
         fetch.begin([*small, *weights])
         fetch.files(small)
         if small:
@@ -143,10 +146,13 @@ class _Fetch:
         """A file of the repository; CheckpointError for one that is too large to be read whole."""
         from edgewise_compiler.checkpoint import MAX_BYTES
         from edgewise_compiler.mlc.names import CACHES
+        from edgewise_compiler.vectors import MAX_BYTES as MAX_OF_VECTORS
+        from edgewise_compiler.vectors import MODULES, SETTINGS
         from edgewise_compiler.weights.safetensors import INDEX, MAX_INDEX
 
         file = self._listing.files[name]
         lists = dict.fromkeys((INDEX, *CACHES), MAX_INDEX)
+        lists |= dict.fromkeys((MODULES, SETTINGS), MAX_OF_VECTORS)
         limit = (MAX_BYTES | lists).get(name, file.size)
         if file.size > limit:
             raise self._refused(name, f"has {file.size} bytes; at most {limit} are read")
@@ -156,13 +162,37 @@ class _Fetch:
         """The files that an index lists; it is fetched for that."""
         from edgewise_compiler.weights.safetensors import read_index
 
-        file = self.file(index)
+        return self._listed(index, list(read_index(self._fetched(index))))
+
+    def pooling(self, modules: str) -> list[HubFile]:
+        """What says how vectors are pooled, by the list of a model's modules, which is fetched.
+
+        Raises CheckpointError for a file that is not there, or too large to be read whole.
+        """
+        from edgewise_compiler.vectors import MAX_BYTES, pooling_files
+
+        names = pooling_files(read_bytes(self._fetched(modules), MAX_BYTES))
+        files = self._listed(modules, names)
+        for file in files:
+            if file.size > MAX_BYTES:
+                raise self._refused(
+                    file.name, f"has {file.size} bytes; at most {MAX_BYTES} are read"
+                )
+        return files
+
+    def _fetched(self, name: str) -> Path:
+        """Where a file lies that names others, once it is here."""
+        file = self.file(name)
         if not self._here(file):
             self._get(file)
-        names = list(read_index(self._blob(file)))
+        return self._blob(file)
+
+    def _listed(self, where: str, names: Sequence[str]) -> list[HubFile]:
         absent = [name for name in names if name not in self._listing.files]
         if absent:
-            raise self._refused(index, f"lists {absent[0]}, which is not in the repository")
+            raise self._refused(
+                where, f"lists {shorten(absent[0])}, which is not in the repository"
+            )
         return [self._listing.files[name] for name in names]
 
     def _refused(self, name: str, why: str) -> CheckpointError:

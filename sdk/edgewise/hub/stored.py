@@ -63,9 +63,12 @@ def missing(folder: Path, choice: Choice) -> bool:
 
 
 def _needed(folder: Path, choice: Choice) -> Iterator[str]:
+    from edgewise_compiler.vectors import MAX_BYTES, pooling_files
     from edgewise_compiler.weights.safetensors import read_index
 
     yield from (*choice.small, *choice.weights)
+    if choice.modules and (folder / choice.modules).is_file():
+        yield from pooling_files(read_bytes(folder / choice.modules, MAX_BYTES))
     if choice.index and (folder / choice.index).is_file():
         yield from read_index(folder / choice.index)
 

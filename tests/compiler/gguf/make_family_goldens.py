@@ -16,7 +16,7 @@ import argparse
 import ctypes
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "mixed": {"kind": "Q4_1", "kinds": MIXED},
 }
 """Options of `write_gguf`."""
+MORE: dict[str, dict[str, dict[str, Any]]] = {
+    "gpt-oss": {"MXFP4": {"kind": "Q8_0", "kinds": {"_exps": "MXFP4"}}},
+}
+"""Types of one model alone."""
 
 Logits = NDArray[Any]
+
+
+def kinds_of(name: str) -> dict[str, dict[str, Any]]:
+    """By name, the types that a model's files are written in."""
+    return KINDS | MORE.get(name, {})
 
 
 def prompt(name: str) -> list[int]:
@@ -111,14 +120,17 @@ def told(name: str, kind: str, path: Path) -> list[int]:
     return answered
 
 
-def each(folder: Path, change: Callable[[Any], Any], kinds: dict[str, Any]) -> dict[str, Any]:
+def each(
+    folder: Path,
+    change: Callable[[Any], Any],
+    kinds: Callable[[str], Collection[str]],
+    write: Callable[[Path, str], Path],
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, case in TINY.items():
         if name not in OTHERWISE:
             model = write_tiny(name, folder / name, change(case))
-            found[name] = {
-                kind: told(name, kind, options(model, kind)) for kind, options in kinds.items()
-            }
+            found[name] = {kind: told(name, kind, write(model, kind)) for kind in kinds(name)}
     return found
 
 
@@ -130,13 +142,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         if types:
-            each(place, wide, dict.fromkeys(types, quantized))
+            each(place, wide, lambda name: types, quantized)
             return
 
         def written(model: Path, kind: str) -> Path:
-            return write_gguf(model, model / f"{kind}.gguf", **KINDS[kind])
+            return write_gguf(model, model / f"{kind}.gguf", **kinds_of(model.name)[kind])
 
-        found = each(place, lambda case: case, dict.fromkeys(KINDS, written))
+        found = each(place, lambda case: case, kinds_of, written)
     import llama_cpp
 
     GOLDENS.write_text(json.dumps({"llama_cpp": llama_cpp.__version__, **found}) + "\n")
@@ -146,7 +158,10 @@ def wide(case: Any) -> Any:
     """The same with rows of whole blocks of 256."""
     more = {"hidden_size": 256, "head_dim": 64, "intermediate_size": 256}
     config = {**case.config, **more}
+    if case.sinks:
+        config["head_dim"] = case.config["head_dim"]  # of 16 heads
     sizes = {"query_pre_attn_scalar": 64, "moe_intermediate_size": 256}
+    sizes |= dict.fromkeys(("shared_expert_intermediate_size", "shared_intermediate_size"), 256)
     config |= {key: size for key, size in sizes.items() if key in config}
     if scaling := config.get("rope_scaling"):
         lists = {key: value * 2 for key, value in scaling.items() if isinstance(value, list)}

@@ -20,8 +20,9 @@ from edgewise_compiler.compile import compile_model
 from edgewise_compiler.gguf.known import ARCHITECTURES
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.models.rotation import rope_table
+from edgewise_compiler.quantize import SCHEMES
 from edgewise_runtime.errors import CheckpointError, EdgewiseError, UnsupportedError
-from tests.compiler.gguf.make_family_goldens import GOLDENS, KINDS, gaps, our_logits, prompt
+from tests.compiler.gguf.make_family_goldens import GOLDENS, gaps, kinds_of, our_logits, prompt
 from tests.compiler.gguf.test_source import assert_same_weights, set_key
 from tests.compiler.gguf.tiny import OTHERWISE, TINY, write_tiny
 from tests.compiler.gguf.writing import write_gguf
@@ -77,18 +78,21 @@ def test_model_and_weights_are_those_of_the_folder(
 
 def test_every_architecture_has_a_tiny_model() -> None:
     theirs = {"ministral3": "mistral3", "mistral": "llama", "mistral-window": "llama"}
-    theirs["olmo3"] = "olmo2"
-    assert {theirs.get(name, name) for name in TINY} == ARCHITECTURES.keys()
+    theirs |= {"olmo3": "olmo2", "granite4": "granite", "granite4-nope": "granite"}
+    found = {theirs.get(name, name) for name in TINY}
+    assert found | {"granitehybrid"} == ARCHITECTURES.keys()
     assert GOLDEN.keys() - {"llama_cpp"} == TINY.keys() - {*OTHERWISE}
 
 
 @pytest.mark.sampled(one_in=4)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [name for name in TINY if name not in OTHERWISE])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, kind) for name in TINY if name not in OTHERWISE for kind in kinds_of(name)],
+)
 def test_greedy_tokens_are_those_of_llama_cpp_or_near_ties(
     name: str, kind: str, folders: Folders, tmp_path: Path
 ) -> None:
-    path = write_gguf(folders(name), tmp_path / f"{name}.gguf", **KINDS[kind])
+    path = write_gguf(folders(name), tmp_path / f"{name}.gguf", **kinds_of(name)[kind])
     config, answered = json.loads((folders(name) / "config.json").read_text()), GOLDEN[name][kind]
     logits = our_logits(path, config, [*prompt(name), *answered[:-1]])[-len(answered) :]
     assert gaps(logits, answered).max() < NEAR.get(kind, CHOOSES.get(name, ROUNDED))
@@ -139,12 +143,12 @@ def test_codes_of_a_model_trained_for_q4_0_survive_the_bundle_and_an_exported_fo
             assert_weights(file, schemes, packed(one, schemes, place), {})
 
 
-@pytest.mark.parametrize("name", ["granite", "phi3", "qwen3moe", "smollm3"])
+@pytest.mark.parametrize("name", ["granite", "phi3", "qwen2moe", "qwen3moe", "smollm3"])
 def test_codes_move_as_they_are(name: str, folders: Folders, tmp_path: Path) -> None:
     """Rows of queries that are permuted, or lie in a tensor of three."""
     path = write_gguf(folders(name), tmp_path / f"{name}.gguf", kind="Q4_0")
     with open_checkpoint(path) as file:
-        up = "mlp.experts.3.up_proj" if name == "qwen3moe" else "mlp.up_proj"
+        up = "mlp.experts.3.up_proj" if name.endswith("moe") else "mlp.up_proj"
         for part in ("self_attn.q_proj", "self_attn.k_proj", up):
             matrix = f"model.layers.1.{part}.weight"
             read = file.held[matrix]["q4"]
@@ -215,6 +219,65 @@ def test_what_no_key_says_is_what_llama_cpp_has_in_its_code(
     assert granite.sm_scale == pytest.approx(32**-0.5)
     smollm3 = read(folders, tmp_path, "smollm3", "general.name", "x")
     assert smollm3.still == (3,)
+    gpt_oss = read(folders, tmp_path, "gpt-oss", "gpt-oss.rope.scaling.type", "none")
+    assert (gpt_oss.local, gpt_oss.rope.kind) == ((0,), "default")
+    qwen2moe = read(folders, tmp_path, "qwen2moe", "general.name", "x")
+    assert not qwen2moe.mixture.normalize
+
+
+def test_granite_4_is_told_by_its_rotation_or_its_name(folders: Folders, tmp_path: Path) -> None:
+    """Converters of today call it ``granite``, and those before them ``granitehybrid``."""
+    for name in ("granite4", "granite4-nope"):
+        for arch in ("granite", "granitehybrid"):
+            path = write_gguf(folders(name), tmp_path / f"{name}.gguf", arch=arch)
+            with open_checkpoint(path) as file, open_checkpoint(folders(name)) as folder:
+                assert same_numbers(file.model, folder.model)
+                assert_same_weights(folder, file)
+    assert file.model.still == (0, 1)
+
+
+def test_gpt_oss_has_its_makers_rotation_and_its_codes(folders: Folders, tmp_path: Path) -> None:
+    kinds = {"kind": "Q8_0", "kinds": {"_exps": "MXFP4"}}
+    path = write_gguf(folders("gpt-oss"), tmp_path / "x.gguf", **kinds)
+    with open_checkpoint(path) as file:
+        assert not file.model.rope.truncate
+        assert file.model.local == (0,)
+        schemes = schemes_of(file, file_recipe(file))
+        experts = {scheme.name for name, scheme in schemes.items() if ".experts." in name}
+        assert experts == {"mxfp4"}
+        name = "model.layers.1.mlp.experts.3.up_proj"
+        held = file.held[f"{name}.weight"]["mxfp4"]
+        assert held is not None
+        floats = SCHEMES["mxfp4"].dequantize(held(3, 50))
+        np.testing.assert_array_equal(floats, file.weights.read(f"{name}.weight", 3, 50))
+        whole = file.weights.read(f"{name}.bias")
+        np.testing.assert_array_equal(file.weights.read(f"{name}.bias", 5, 9), whole[5:9])
+        hashed = [b"".join(p.tobytes() for p in file.weights.stored(f"{name}.bias"))]
+        assert whole.tobytes() in hashed[0]
+        assert len(hashed[0]) < 4 * 96 + 16
+
+
+def test_sinks_may_have_no_suffix_and_a_gate_of_one_row_a_dimension(
+    folders: Folders, tmp_path: Path
+) -> None:
+    def bare(writer: GGUFWriter) -> None:
+        for name in [name for name in writer.tensors[0] if "attn_sinks" in name]:
+            found = writer.tensors[0].pop(name)
+            writer.tensors[0][name.removesuffix(".weight")] = found
+
+    path = write_gguf(folders("gpt-oss"), tmp_path / "oss.gguf", last=bare)
+    with open_checkpoint(path) as file, open_checkpoint(folders("gpt-oss")) as folder:
+        assert_same_weights(folder, file)
+
+    def flat(writer: GGUFWriter) -> None:
+        for name, found in writer.tensors[0].items():
+            if "gate_inp_shexp" in name:
+                assert found.shape == (1, 128)
+                found.shape = (128,)
+
+    path = write_gguf(folders("qwen2moe"), tmp_path / "qwen.gguf", last=flat)
+    with open_checkpoint(path) as file, open_checkpoint(folders("qwen2moe")) as folder:
+        assert_same_weights(folder, file)
 
 
 def test_mistral3_is_mistral_with_yarns_scale(folders: Folders, tmp_path: Path) -> None:
@@ -240,6 +303,12 @@ def test_mistral3_is_mistral_with_yarns_scale(folders: Folders, tmp_path: Path) 
         ("gemma2", "gemma2.attention.sliding_window_pattern", [True], CheckpointError, "no flags"),
         ("qwen3moe", "qwen3moe.expert_count", 13, CheckpointError, "has shape [12, "),
         ("qwen3moe", "qwen3moe.expert_count", 11, CheckpointError, "has shape [12, "),
+        ("qwen2moe", "qwen2moe.expert_shared_feed_forward_length", 63, CheckpointError, "shape"),
+        ("gpt-oss", "gpt-oss.expert_count", 5, CheckpointError, "has shape [6, "),
+        ("gpt-oss", "gpt-oss.attention.sliding_window", ..., CheckpointError, "sliding_window"),
+        ("granite4", "granite.attention.head_count_kv", [2, 0], UnsupportedError, "that differ"),
+        ("gemma2", "gemma2.block_count", 1 << 31, CheckpointError, "between 1 and 1024"),
+        ("granite4", "granite.expert_count", 4, UnsupportedError, "mixtures of experts"),
         ("qwen3moe", "qwen3moe.expert_gating_func", 2, UnsupportedError, "gating_func is 2"),
         ("smollm3", "smollm3.attention.temperature_scale", 0.1, UnsupportedError, "temperature"),
     ],

@@ -18,6 +18,10 @@ from tests.parity.cases import CASES
 from tests.parity.make_checkpoints import make_weights, write_case
 from tests.parity.storing import write_weights
 
+WHOLE_PAIRS = 1024.0, 201
+"""A rotation's base and original context where yarn's ramp begins and ends at whole pairs, but for
+0.1%: llama.cpp rounds to them, and gpt-oss does not."""
+
 
 def _like(case: str, **config: Any) -> Case:
     found = CASES[case]
@@ -46,7 +50,18 @@ TINY: dict[str, Case] = {
     "gemma3": _like("gemma3-window", hidden_size=128, num_hidden_layers=3, layer_types=[
         "sliding_attention", "full_attention", "sliding_attention",
     ]),
+    "gpt-oss": _like(
+        "gptoss-window",
+        hidden_size=128,
+        rope_scaling={
+            **CASES["gptoss-window"].config["rope_scaling"],
+            "original_max_position_embeddings": WHOLE_PAIRS[1],
+        },
+        rope_theta=WHOLE_PAIRS[0],
+    ),
     "granite": _like("granite-gqa2", hidden_size=128),
+    "granite4": _like("granite4-gqa2", hidden_size=128),
+    "granite4-nope": _like("granite4-nope", hidden_size=128),
     "olmo2": _like("olmo2-gqa2", hidden_size=128),
     "olmo3": _like(
         "olmo3-window",
@@ -57,6 +72,8 @@ TINY: dict[str, Case] = {
         rope_theta=500000.0,
     ),
     "phi3": _like("phi3-gqa2-longrope", hidden_size=128),
+    # Of these weights rounding chooses no other expert.
+    "qwen2moe": replace(_like("qwen2moe-shared", hidden_size=128), seed=2104),
     "qwen3moe": _like(
         "qwen3moe-step",
         hidden_size=128,
@@ -66,7 +83,8 @@ TINY: dict[str, Case] = {
     ),
     "smollm3": _like("smollm3-gqa2-tied", hidden_size=128, num_hidden_layers=4, no_rope_layers=...),
 }  # fmt: skip
-"""By architecture; two of llama's are Mistral's, one of olmo2's is OLMo 3's."""
+"""By architecture; two of llama's are Mistral's, one of olmo2's is OLMo 3's, and two of granite's
+are Granite 4's."""
 
 OTHERWISE = ("mistral-window",)
 """What llama.cpp computes otherwise than the model's makers: it leaves windows of Mistral out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,6 +32,11 @@ LAYER = {
     "mlp.down_proj": "ffn_down",
     "mlp.gate_up_proj": "ffn_up",
     "mlp.gate": "ffn_gate_inp",
+    "mlp.router": "ffn_gate_inp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
     "mlp.experts.gate_proj": "ffn_gate_exps",
     "mlp.experts.up_proj": "ffn_up_exps",
     "mlp.experts.down_proj": "ffn_down_exps",
@@ -39,8 +44,8 @@ LAYER = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-NORM = {"gemma2", "gemma3", "olmo2"}
-"""Of these ``post_attention_layernorm`` comes after attention; of others it is before the MLP."""
+NORM = {"gemma2", "gemma3", "gpt-oss", "olmo2"}
+"""Of these ``post_attention_layernorm`` is called after attention; of others before the MLP."""
 TOP = {
     "model.embed_tokens": "token_embd",
     "model.norm": "output_norm",
@@ -48,13 +53,16 @@ TOP = {
 }
 ARCHITECTURES = {
     "gemma3_text": "gemma3",
+    "gpt_oss": "gpt-oss",
+    "granitemoehybrid": "granite",
     "ministral3": "mistral3",
     "mistral": "llama",
     "olmo3": "olmo2",
+    "qwen2_moe": "qwen2moe",
     "qwen3_moe": "qwen3moe",
 }
 """What llama.cpp calls models whose ``model_type`` is another word."""
-PAIRS = ("llama", "granite", "smollm3", "mistral3")
+PAIRS = ("llama", "granite", "granitehybrid", "smollm3", "mistral3")
 """Those whose rotated pairs lie beside each other."""
 SCALES = {
     "attention_multiplier": "attention.scale",
@@ -97,16 +105,17 @@ def write_gguf(
     change(writer)
     with SafetensorsReader(folder) as reader:
         stacked: dict[str, list[Floats]] = {}
-        for name in reader.names():
+        for name, read in _parts(reader):
             theirs = gguf_name(re.sub(r"experts\.\d+\.", "experts.", name), arch)
             own = next((kinds[part] for part in kinds if part in theirs), kind)
-            values = _stored(name, reader.read(name), config, arch)
-            if "_exps." in theirs:
+            values = _stored(name, read, config, arch)
+            if "_exps." in theirs and values.ndim < (3 if theirs.endswith("weight") else 2):
                 stacked.setdefault(theirs, []).append(values)
                 if len(stacked[theirs]) < config["num_experts"]:
                     continue
                 values = np.stack(stacked[theirs])
-            _add_tensor(writer, theirs, values, "F32" if "gate_inp" in theirs else own)
+            plain = "gate_inp" in theirs or theirs.endswith("bias")
+            _add_tensor(writer, theirs, values, "F32" if plain else own)
     for name, values in _divisors(config).items():
         _add_tensor(writer, name, values, kind)
     last(writer)
@@ -117,9 +126,34 @@ def write_gguf(
     return path
 
 
+def _parts(reader: SafetensorsReader) -> Iterator[tuple[str, Floats]]:
+    """A checkpoint's tensors as a converter cuts them up: gate and up lie apart, and gpt-oss's
+    experts are rows, not columns."""
+    for name in reader.names():
+        values = reader.read(name)
+        found = re.fullmatch(r"(.*)\.(experts|shared_mlp)\.(\w+?)(_bias|\.weight)?", name)
+        if found is None or (found[2] == "experts" and found[4] == ".weight"):
+            yield name, values
+            continue
+        module, kind, part, end = found.groups()
+        if kind == "shared_mlp":
+            whole, halves = f"{module}.mlp", np.split(values, 2)
+        else:
+            rows = values if end == "_bias" else values.swapaxes(1, 2)
+            whole, halves = f"{module}.experts", [rows[:, 0::2], rows[:, 1::2]]
+        end = "bias" if end == "_bias" else "weight"
+        if part in ("gate_up_proj", "input_linear"):
+            for which, half in zip(("gate", "up"), halves, strict=True):
+                yield f"{whole}.{which}_proj.{end}", np.ascontiguousarray(half)
+        else:
+            yield f"{whole}.down_proj.{end}", rows if kind == "experts" else values
+
+
 def gguf_name(name: str, arch: str = "llama") -> str:
     """The name that llama.cpp gives a checkpoint's tensor."""
     module, _, kind = name.rpartition(".")
+    if kind == "sinks":
+        return f"blk.{module.split('.')[2]}.attn_sinks.weight"
     if module in TOP:
         return f"{TOP[module]}.{kind}"
     _, _, layer, part = module.split(".", 3)
@@ -191,6 +225,9 @@ def _add_config(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
         writer.add_rope_scaling_factor(scaling["factor"])
     if kind == "yarn":
         writer.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])
+    if kind == "yarn" and "beta_fast" in scaling:
+        writer.add_rope_scaling_yarn_beta_fast(scaling["beta_fast"])
+        writer.add_rope_scaling_yarn_beta_slow(scaling["beta_slow"])
     if "llama_4_scaling_beta" in scaling:
         writer.add_float32(f"{writer.arch}.rope.scaling.yarn_log_multiplier", 1.0)
         beta = scaling["llama_4_scaling_beta"]
@@ -204,15 +241,35 @@ def _add_config(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
     for key, theirs in SCALES.items():
         if config.get(key) is not None:
             writer.add_float32(f"{writer.arch}.{theirs}", config[key])
-    if "num_experts" in config:
-        writer.add_expert_count(config["num_experts"])
+    experts = config.get("num_experts", config.get("num_local_experts"))
+    if experts is not None:
+        writer.add_expert_count(experts)
         writer.add_expert_used_count(config["num_experts_per_tok"])
-        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if experts:
+        width = config.get("moe_intermediate_size", config["intermediate_size"])
+        writer.add_expert_feed_forward_length(width)
+    for key in ("shared_expert_intermediate_size", "shared_intermediate_size"):
+        if key in config:
+            writer.add_expert_shared_feed_forward_length(config[key])
+    if "position_embedding_type" in config:
+        _add_hybrid(writer, config)
     if window := config.get("sliding_window"):
         writer.add_sliding_window(window)
     if writer.arch == "gemma3" and "layer_types" in config:
         local = [kind == "sliding_attention" for kind in config["layer_types"]]
         writer.add_sliding_window_pattern(local)
+
+
+def _add_hybrid(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
+    """What llama.cpp's converter of Granite 4 says of Mamba, though no layer has any."""
+    writer.kv_data[0].pop(f"{writer.arch}.attention.head_count_kv")
+    writer.add_head_count_kv([config["num_key_value_heads"]] * config["num_hidden_layers"])
+    writer.add_rope_scaling_finetuned(config["position_embedding_type"] == "rope")
+    writer.add_ssm_conv_kernel(4)
+    writer.add_ssm_state_size(256)
+    writer.add_ssm_group_count(1)
+    writer.add_ssm_inner_size(2 * config["hidden_size"])
+    writer.add_ssm_time_step_rank(128)
 
 
 def _add_tokenizer(writer: GGUFWriter, folder: Path, config: Mapping[str, Any]) -> None:

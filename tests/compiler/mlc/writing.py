@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,10 +21,17 @@ from edgewise_compiler.weights.safetensors import SafetensorsReader
 
 Floats = NDArray[np.float32]
 
+MIXTURE = (
+    *("num_experts", "num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob"),
+    *("shared_expert_intermediate_size", "decoder_sparse_step"),
+)
+
 Stored = tuple[str, str, tuple[int, ...], bytes]
 """Dtype, format, shape and bytes of a tensor."""
 
-QKV = {"llama": "qkv_proj", "qwen3": "c_attn"}
+QKV = {"llama": "qkv_proj", **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), "c_attn")}
+GATES = (".mlp.gate.weight", ".shared_expert_gate.weight")
+"""What chooses among experts, which stays floats."""
 
 CONVERSATION: dict[str, Any] = {
     "name": "tiny",
@@ -59,7 +67,13 @@ def from_halves(raw: bytes) -> Floats:
 
 
 def quantized(values: Floats, dtype: str) -> tuple[Stored, Stored, Floats]:
-    """``q_weight``, ``q_scale`` and what they stand for, of a matrix ``[n, k]``."""
+    """``q_weight``, ``q_scale`` and what they stand for, of a matrix ``[n, k]``, or of one for each
+    expert."""
+    if values.ndim == 3:
+        weight, scale, floats = quantized(values.reshape(-1, values.shape[2]), dtype)
+        lead = values.shape[:2]
+        weight, scale = ((*one[:2], (*lead, one[2][1]), one[3]) for one in (weight, scale))
+        return weight, scale, floats
     n, k = values.shape
     groups = -(-k // 32)
     padded = np.zeros((n, groups * 32), np.float32)
@@ -112,6 +126,7 @@ def chat_config(config: Mapping[str, Any], quantization: str) -> dict[str, Any]:
         "tensor_parallel_shards": 1,
         "attention_bias": config.get("attention_bias", False),
         "max_batch_size": 4,
+        **{key: config[key] for key in MIXTURE if key in config},
     }
     return {
         "version": "0.1.0",
@@ -167,16 +182,19 @@ def write_mlc(
         values = {name: reader.read(name) for name in reader.names()}
     for name, sources in fused(list(values), QKV[config["model_type"]]).items():
         whole = np.concatenate([values[source] for source in sources])
+        if ".moe_" in name:
+            whole = whole.reshape(config["num_experts"], -1, whole.shape[1])
         ends = ("embed_tokens.weight", "lm_head.weight")
         left = quantization.startswith("q0") or (
             quantization.endswith("_2") and name.endswith(ends)
         )
-        if whole.ndim == 2 and not left:
+        if whole.ndim > 1 and not left and not name.endswith(GATES):
             module = name.removesuffix(".weight")
             weight, scale, found = quantized(whole, dtype)
             tensors[f"{module}.q_weight"], tensors[f"{module}.q_scale"] = weight, scale
         else:
             tensors[name], found = plain(whole, dtype)
+        found = found.reshape(-1, found.shape[-1]) if found.ndim == 3 else found
         first = 0
         for source in sources:
             rows = len(values[source])
@@ -196,11 +214,17 @@ def fused(names: list[str], qkv: str) -> dict[str, list[str]]:
             whole = whole.replace(f".{part}.", f".{qkv}.")
         for part in ("gate_proj", "up_proj"):
             whole = whole.replace(f".{part}.", ".gate_up_proj.")
+        whole = re.sub(r"\.experts\.\d+\.", ".moe_", whole)
         found.setdefault(whole, []).append(name)
     order = {"q_proj": 0, "k_proj": 1, "v_proj": 2, "gate_proj": 0, "up_proj": 1}
     for sources in found.values():
-        sources.sort(key=lambda name: order.get(name.split(".")[-2], 0))
+        sources.sort(key=lambda name: (_expert(name), order.get(name.split(".")[-2], 0)))
     return found
+
+
+def _expert(name: str) -> int:
+    found = re.search(r"\.experts\.(\d+)\.", name)
+    return int(found[1]) if found else 0
 
 
 def write_shards(out: Path, tensors: Mapping[str, Stored], cache: str, shard: int) -> None:

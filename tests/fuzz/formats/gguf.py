@@ -25,6 +25,9 @@ OTHERS = {
     "phi3": "Q4_0",
     "smollm3": "Q8_0",
     "qwen3moe": "Q4_0",
+    "gpt-oss": "MXFP4",
+    "granite4-nope": "Q8_0",
+    "qwen2moe": "Q4_0",
 }
 """Architectures whose metadata or tensors are read otherwise than Llama's, and a type for each."""
 
@@ -35,9 +38,10 @@ _KEYS = (
     *("general.architecture", "general.alignment", "split.count", "split.no", "llama.block_count"),
     *("llama.embedding_length", "llama.context_length", "tokenizer.ggml.model", "k", "k" * 300),
     *("tokenizer.ggml.tokens", "tokenizer.ggml.merges", "llama.rope.freq_base", ""),
+    *("gpt-oss.expert_count", "granite.attention.head_count_kv", "qwen3.pooling_type"),
     *("gemma3.attention.sliding_window_pattern", "gemma3.block_count", "phi3.rope.dimension_count"),
 )
-_TEXTS = ("llama", "qwen3", "gemma3", "phi3", "gpt2", "", "é", "x" * 5000)
+_TEXTS = ("llama", "qwen3", "gpt-oss", "qwen2moe", "gemma3", "phi3", "gpt2", "", "é", "x" * 5000)
 
 
 def _seeds() -> Sequence[Files]:
@@ -100,8 +104,13 @@ def _use(folder: Path, files: Files) -> None:
             rows = min(ROWS, shape[0])
             if reader.read(name, 0, rows).shape != (rows, *shape[1:]):
                 raise WrongAnswerError(f"{name} of {shape} is read as another shape")
-    with open_checkpoint(path):
-        pass
+    with open_checkpoint(path) as checkpoint:
+        weights = checkpoint.weights
+        for name in weights.names():
+            shape = weights.shape(name)
+            rows = min(ROWS, shape[0])
+            if weights.read(name, 0, rows).shape != (rows, *shape[1:]):
+                raise WrongAnswerError(f"{name} of {shape} is read as another shape")
 
 
 GGUF = Format(_seeds, _mutate, _use)

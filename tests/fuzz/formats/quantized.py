@@ -14,6 +14,7 @@ import numpy as np
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.quantize import SCHEMES
 from edgewise_compiler.weights.safetensors import SINGLE
+from tests.compiler.gguf.tiny import write_tiny
 from tests.compiler.mlc.writing import write_mlc
 from tests.compiler.packed.writing import Kind, write_packed
 from tests.fuzz.case import Files, Format, WrongAnswerError, read_files
@@ -38,7 +39,15 @@ _WORDS = (
 )
 _MLC_WORDS = (
     *("uint32", "float16", "float32", "bfloat16", "raw", "f32-to-bf16", "raw-shard", "llama"),
-    *("params_shard_0.bin", "../x", "model.layers.0.mlp.gate_up_proj.q_scale", "q4f16_1", "qwen3"),
+    *(
+        "params_shard_0.bin",
+        "../x",
+        "qwen2_moe",
+        "num_experts",
+        "model.layers.0.mlp.gate_up_proj.q_scale",
+        "q4f16_1",
+        "qwen3",
+    ),
     *("q0f16", "{system_message}", "{user_message}", "{function_string}", "user", "assistant"),
 )
 CLOSE = 2.0**-7
@@ -75,9 +84,14 @@ def _mlc_seeds() -> Sequence[Files]:
     with TemporaryDirectory() as place:
         folder = write_checkpoint(CASE, Path(place))
         found = []
-        for quantization in ("q4f16_1", "q4f32_1", "q0f32"):
-            write_mlc(folder, Path(place) / quantization, quantization)
-            found.append(read_files(Path(place) / quantization))
+        mixed = write_tiny("qwen2moe", Path(place) / "mixed")
+        for model, quantization in (
+            *((folder, kind) for kind in ("q4f16_1", "q4f32_1", "q0f32")),
+            (mixed, "q4f16_1"),
+        ):
+            out = Path(place) / f"{model.name}-{quantization}"
+            write_mlc(model, out, quantization)
+            found.append(read_files(out))
         return found
 
 

@@ -47,6 +47,19 @@ BESIDE = {
 
 FOLDER = BESIDE | READ
 
+VECTORS = {
+    "1_Pooling/config.json": b'{"pooling_mode_mean_tokens": true}',
+    "config_sentence_transformers.json": b'{"prompts": {"query": "Find: "}}',
+    "modules.json": json.dumps(
+        [
+            {"type": "sentence_transformers.models.Transformer", "path": ""},
+            {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+            {"type": "sentence_transformers.models.Normalize", "path": "2_Normalize"},
+        ]
+    ).encode(),
+}
+"""What a compile reads besides, of a model that embeds texts."""
+
 
 def sharded() -> dict[str, bytes]:
     """A folder with its weights in two shards, and a third one that the index does not name."""

@@ -443,7 +443,7 @@ def test_small_files_that_are_not_small_are_refused(hub: SmallHub) -> None:
     [
         (b"{}", "no weight_map"),
         (b'{"weight_map": {"a": "../x.safetensors"}}', "no file name"),
-        (b'{"weight_map": {"a": "x.safetensors"}}', "lists x.safetensors"),
+        (b'{"weight_map": {"a": "x.safetensors"}}', "lists 'x.safetensors'"),
     ],
 )
 def test_an_index_that_names_no_shards_of_the_repository_is_refused(

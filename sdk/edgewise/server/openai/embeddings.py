@@ -39,7 +39,7 @@ async def answered(hosted: Hosted, asked: EmbeddingRequest) -> dict[str, Any]:
 
 async def _found(hosted: Hosted, asked: EmbeddingRequest) -> list[Embedded]:
     check_vectors(hosted.facts, len(asked.texts), asked.dimensions)
-    return await hosted.embed(asked.texts, pooling=asked.pooling)
+    return await hosted.embed(asked.texts, pooling=asked.pooling, prompt=asked.prompt_name)
 
 
 def _around(asked: EmbeddingRequest, found: Sequence[Embedded]) -> dict[str, Any]:

@@ -14,13 +14,18 @@ Input: TypeAlias = Text | TokenIds
 
 
 class EmbeddingRequest(Asking):
-    """Texts, or their tokens. `pooling` is beside the API: see `edgewise.Engine.embed`."""
+    """Texts, or their tokens.
+
+    Beside the API are `pooling` and `prompt_name`, of the model's prompts (which is what
+    sentence-transformers and text-embeddings-inference call it): see `edgewise.Engine.embed`.
+    """
 
     model: Name
     input: Input | Annotated[list[Input], Field(min_length=1, max_length=MAX_TEXTS)]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Count | None = None
     pooling: Literal["last", "mean"] | None = None
+    prompt_name: Name | None = None
 
     @property
     def texts(self) -> list[Input]:

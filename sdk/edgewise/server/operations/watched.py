@@ -143,11 +143,12 @@ class WatchedModel(Hosted):
         pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> list[Embedded]:
         with self._watch.asked(self.facts.name) as entry:
             try:
                 found = await self._hosted.embed(
-                    texts, pooling=pooling, normalize=normalize, truncate=truncate
+                    texts, pooling=pooling, normalize=normalize, truncate=truncate, prompt=prompt
                 )
             except EdgewiseError as error:
                 entry.ended[error.code] = None

@@ -14,13 +14,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgewise.hosting.base import Hosted, Models
-from edgewise.ranking import AFTER, BEFORE, asked_ids, between, probabilities
+from edgewise.ranking import asked_ids, best_first, between, cosines, probabilities
 from edgewise.server.plain.requests import RerankRequest
 from edgewise.server.plain.tokens import name_of
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import while_there
 from edgewise.server.vectors import check_vectors, tokens_of, vector_of
 from edgewise.server.writing import json_response
+from edgewise_runtime.format.vectors import AFTER, BEFORE
 
 
 class RerankingApi:
@@ -40,7 +41,6 @@ class RerankingApi:
         judges = bool(hosted.facts.ranking)
         check_vectors(hosted.facts, 1 + len(texts), None)
         scores, tokens = await (_judged if judges else _measured)(hosted, asked)
-        order = sorted(range(len(scores)), key=lambda nth: -scores[nth])
         return {
             "object": "list",
             "model": name,
@@ -51,7 +51,7 @@ class RerankingApi:
                     "relevance_score": scores[nth],
                     **({"document": {"text": texts[nth]}} if asked.return_documents else {}),
                 }
-                for nth in order[: asked.top_n]
+                for nth in best_first(scores)[: asked.top_n]
             ],
         }
 
@@ -59,8 +59,7 @@ class RerankingApi:
 async def _measured(hosted: Hosted, asked: RerankRequest) -> tuple[list[float], int]:
     """Cosines, and how many tokens were read."""
     found = await hosted.embed([asked.query, *asked.texts])
-    query, *documents = (vector_of(one).astype("f8") for one in found)
-    return [float(query @ one) for one in documents], tokens_of(found)
+    return cosines(np.stack([vector_of(one) for one in found])), tokens_of(found)
 
 
 async def _judged(hosted: Hosted, asked: RerankRequest) -> tuple[list[float], int]:

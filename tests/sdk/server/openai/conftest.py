@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -51,9 +52,11 @@ def served(
     bundles: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("openai") / MODEL
-    bundle = with_texts(
-        bundles("llama-gqa2-tied-linear"), folder, {"chat_template.jinja": TEMPLATE}
-    )
+    texts = {
+        "chat_template.jinja": TEMPLATE,
+        "vectors.json": json.dumps({"prompts": {"query": "Find: ", "document": ""}}),
+    }
+    bundle = with_texts(bundles("llama-gqa2-tied-linear"), folder, texts)
     engine = asyncio.run(AsyncEngine.load(bundle))
     app = make_app({}, {}, models=Some({MODEL: LocalModel(MODEL, engine)}), api_key=KEY)
     with listen("127.0.0.1", 0) as listening, in_background(app, listening) as url:

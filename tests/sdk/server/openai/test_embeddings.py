@@ -29,6 +29,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"input": "a", "dimensions": 97}, "vectors of this model have 96"),
     ({"input": "a", "encoding_format": "hex"}, "encoding_format"),
     ({"input": "a", "pooling": "cls"}, "pooling"),
+    ({"input": "a", "prompt_name": "code"}, "no prompt 'code'. It has document, query."),
+    ({"input": "a", "prompt_name": 1}, "prompt_name"),
 ]
 
 
@@ -70,6 +72,13 @@ def test_fewer_dimensions_are_the_first_ones_of_length_1_again(
 def test_pooling_may_be_asked_for_beside_the_api(client: OpenAI, engine: Engine) -> None:
     found = client.embeddings.create(model=MODEL, input=TEXTS, extra_body={"pooling": "mean"})
     np.testing.assert_array_equal(vectors(found), engine.embed(TEXTS, pooling="mean"))
+
+
+def test_a_prompt_of_the_model_may_be_named_beside_the_api(client: OpenAI, engine: Engine) -> None:
+    named = {"prompt_name": "query"}
+    found = vectors(client.embeddings.create(model=MODEL, input=TEXTS, extra_body=named))
+    np.testing.assert_array_equal(found, engine.embed([f"Find: {text}" for text in TEXTS]))
+    assert not np.array_equal(found, engine.embed(TEXTS))
 
 
 @pytest.mark.parametrize(("asked", "said"), WRONG)
