@@ -17,16 +17,34 @@ from edgewise.ray.needed import RAY
 from edgewise_runtime.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from edgewise.ray.data.completing import complete, complete_batch, complete_to
+    from edgewise.ray.data.folder import Written
+    from edgewise.ray.data.workers import Workers
     from edgewise.ray.options import ServeOptions
     from edgewise.ray.serving import app, build
     from edgewise.ray.trusting import vouched
 
-__all__ = ["ServeOptions", "app", "build", "vouched"]
+__all__ = [
+    "ServeOptions",
+    "Workers",
+    "Written",
+    "app",
+    "build",
+    "complete",
+    "complete_batch",
+    "complete_to",
+    "vouched",
+]
 
 _MODULES = {
     "ServeOptions": "options",
+    "Workers": "data.workers",
+    "Written": "data.folder",
     "app": "serving",
     "build": "serving",
+    "complete": "data.completing",
+    "complete_batch": "data.completing",
+    "complete_to": "data.completing",
     "vouched": "trusting",
 }
 """Where names come from: who serves does not wait for what reads data, nor the other way."""

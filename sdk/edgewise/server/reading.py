@@ -52,8 +52,8 @@ async def read_body(request: Request, model: type[M]) -> M:
     with _room(request).held() as held:
         data = await _received(request, held)
         if len(data) <= AT_ONCE:
-            return _read(data, model)
-        return await to_thread.run_sync(_read, data, model)
+            return read_data(data, model)
+        return await to_thread.run_sync(read_data, data, model)
 
 
 def read_query(request: Request, model: type[M]) -> M:
@@ -157,7 +157,11 @@ def _check_size(size: int) -> None:
         )
 
 
-def _read(data: bytes, model: type[M]) -> M:
+def read_data(data: bytes, model: type[M]) -> M:
+    """A body that has come, as what is expected of it.
+
+    Raises InputError ``input.body_size`` for too many values, ``input.body``.
+    """
     if (values := count_values(data)) > MAX_VALUES:
         raise InputError(
             f"The body has {values:,} lists, objects and commas; {MAX_VALUES:,} are read at most.",
@@ -173,6 +177,14 @@ def _read(data: bytes, model: type[M]) -> M:
             remedy="Write characters beyond \\uffff as two escapes, or as they are.",
             code="input.body",
         )
+    return read_value(value, model)
+
+
+def read_value(value: Any, model: type[M]) -> M:
+    """A value of JSON as what is expected of it.
+
+    Raises InputError ``input.body``.
+    """
     try:
         return model.model_validate(value)
     except ValidationError as error:

@@ -34,9 +34,7 @@ class ChatApi:
         return json_response(await while_there(request, self._whole(asked)))
 
     async def _whole(self, asked: ChatRequest) -> dict[str, Any]:
-        hosted = await self._models.get(asked.model)
-        ended = await whole(_events(hosted, asked))
-        return completion(asked.model, hosted.facts, ended, logprobs=bool(asked.logprobs))
+        return await answered(await self._models.get(asked.model), asked)
 
     async def _frames(self, asked: ChatRequest) -> AsyncGenerator[str, None]:
         hosted = await self._models.get(asked.model)
@@ -53,6 +51,12 @@ class ChatApi:
         for chunk in chunks.last():
             yield frame(chunk)
         yield DONE
+
+
+async def answered(hosted: Hosted, asked: ChatRequest) -> dict[str, Any]:
+    """The whole answer of a model."""
+    ended = await whole(_events(hosted, asked))
+    return completion(asked.model, hosted.facts, ended, logprobs=bool(asked.logprobs))
 
 
 def _events(hosted: Hosted, asked: ChatRequest) -> AsyncGenerator[Event, None]:

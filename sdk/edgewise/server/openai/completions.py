@@ -37,10 +37,7 @@ class CompletionsApi:
         return json_response(await while_there(request, self._whole(asked)))
 
     async def _whole(self, asked: CompletionRequest) -> dict[str, Any]:
-        hosted = await self._models.get(asked.model)
-        texts = await _Texts.of(asked, hosted)
-        ended = await whole(_events(asked, hosted))
-        return texts.written([texts.choice(one) for one in ended], usage=texts.usage(ended))
+        return await answered(await self._models.get(asked.model), asked)
 
     async def _frames(self, asked: CompletionRequest) -> AsyncGenerator[str, None]:
         hosted = await self._models.get(asked.model)
@@ -56,6 +53,13 @@ class CompletionsApi:
         if asked.with_usage:
             yield frame(texts.written([], usage=texts.usage(ended)))
         yield DONE
+
+
+async def answered(hosted: Hosted, asked: CompletionRequest) -> dict[str, Any]:
+    """The whole answer of a model."""
+    texts = await _Texts.of(asked, hosted)
+    ended = await whole(_events(asked, hosted))
+    return texts.written([texts.choice(one) for one in ended], usage=texts.usage(ended))
 
 
 def _events(asked: CompletionRequest, hosted: Hosted) -> AsyncGenerator[Event, None]:

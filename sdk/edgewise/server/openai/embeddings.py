@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from edgewise.hosting.base import Embedded, Models
+from edgewise.hosting.base import Embedded, Hosted, Models
 from edgewise.server.openai.embeddings_request import EmbeddingRequest
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import json_list, while_there
@@ -25,18 +25,28 @@ class EmbeddingsApi:
         """The vectors, of length 1, in the order of the texts."""
         asked = await read_body(request, EmbeddingRequest)
         found = await while_there(request, self._found(asked))
-        tokens = tokens_of(found)
-        value = {
-            "object": "list",
-            "model": asked.model,
-            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-        }
-        return json_list(value, "data", _written(asked, found))
+        return json_list(_around(asked, found), "data", _written(asked, found))
 
     async def _found(self, asked: EmbeddingRequest) -> list[Embedded]:
-        hosted = await self._models.get(asked.model)
-        check_vectors(hosted.facts, len(asked.texts), asked.dimensions)
-        return await hosted.embed(asked.texts, pooling=asked.pooling, prompt=asked.prompt_name)
+        return await _found(await self._models.get(asked.model), asked)
+
+
+async def answered(hosted: Hosted, asked: EmbeddingRequest) -> dict[str, Any]:
+    """The whole answer of a model."""
+    found = await _found(hosted, asked)
+    return {**_around(asked, found), "data": list(_written(asked, found))}
+
+
+async def _found(hosted: Hosted, asked: EmbeddingRequest) -> list[Embedded]:
+    check_vectors(hosted.facts, len(asked.texts), asked.dimensions)
+    return await hosted.embed(asked.texts, pooling=asked.pooling, prompt=asked.prompt_name)
+
+
+def _around(asked: EmbeddingRequest, found: Sequence[Embedded]) -> dict[str, Any]:
+    """All of an answer but its vectors."""
+    tokens = tokens_of(found)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "model": asked.model, "usage": usage}
 
 
 def _written(asked: EmbeddingRequest, found: Sequence[Embedded]) -> Iterator[dict[str, Any]]:

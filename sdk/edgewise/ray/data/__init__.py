@@ -1,0 +1,1 @@
+"""Batch inference with Ray Data: rows and files in, rows and folders of answers out."""
