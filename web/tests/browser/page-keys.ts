@@ -8,7 +8,8 @@ import { ChatTemplate } from "../../engine/template.ts";
 import { Tokenizer } from "../../engine/tokenizer.ts";
 import { parseManifest } from "../../format/manifest-reader.ts";
 import { unseal } from "../../format/seal.ts";
-import { hex, pageKey, producerOf, rootKey } from "../../kv/keys.ts";
+import { hex } from "../../digest.ts";
+import { pageKey, producerOf, rootKey } from "../../kv/keys.ts";
 
 export const PAGE_TOKENS = 16;
 

@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import { firstPages, isSmall, mostPages, poolPages, weightBytes } from "../../engine/memory.ts";
 import type { BundleManifest, TensorEntry } from "../../format/manifest.ts";
+import { footprintOf } from "../../format/state.ts";
 import { model, program } from "./reference-bundle.ts";
 
 const tensor: TensorEntry = { file: "f", dtype: "uint32", shape: [250], offset: 0, bytes: 1000 };
@@ -25,6 +26,8 @@ const manifest: BundleManifest = {
   layouts: new Map([["gpu", new Map([["a", tensor]])]]),
 };
 const f16 = { ...program(64, 8), stateDtype: "float16" as const, pageBytes: [3 * LAYER] };
+
+const FOOTPRINT = footprintOf(manifest);
 
 test("weights take the bytes of their layout", () => {
   expect(weightBytes(manifest, f16)).toBe(1000);
@@ -88,7 +91,7 @@ test.each([
   [22 << 10, 40, 640],
 ])("of %i bytes a token, %i pages at most: %i tokens at first", (bytes, most, tokens) => {
   const sized = { ...f16, pageBytes: [16 * bytes] };
-  expect(16 * firstPages(sized, 16, most, true)).toBe(tokens);
+  expect(16 * firstPages(sized, FOOTPRINT, most, true)).toBe(tokens);
 });
 
 test.each([
@@ -100,7 +103,7 @@ test.each([
 ])("of %i bytes a token and %i tokens of context: %i tokens at first, %i at most", (...row) => {
   const [bytes, context, first, last] = row;
   const sized = { ...f16, pageBytes: [16 * bytes] };
-  const most = mostPages(sized, 16, context, poolPages(manifest, sized, context, null));
+  const most = mostPages(sized, FOOTPRINT, context, poolPages(manifest, sized, context, null));
   expect(16 * most).toBe(last);
-  expect(16 * firstPages(sized, 16, most, false)).toBe(first);
+  expect(16 * firstPages(sized, FOOTPRINT, most, false)).toBe(first);
 });

@@ -75,7 +75,9 @@ export function restingOn(
 ): NonNullable<EngineOptions["atRest"]> {
   const next = async (before: Bytes, tokens: readonly number[]) =>
     new Uint8Array(createHash("sha256").update(before).update(tokens.join()).digest());
-  const keys = { root: new Uint8Array(32), next };
+  const ofGroup = async (key: Bytes, group: number) =>
+    group === 0 ? key : next(key, [group]);
+  const keys = { root: new Uint8Array(32), next, ofGroup };
   const options = { ...where, keys, pageTokens: PAGE_TOKENS, spillAfter };
   return (timer, memory) => new AtRest(options, timer, memory);
 }
@@ -90,6 +92,10 @@ export class Parcel implements PagesShipped {
 
   constructor({ pages }: Shelf) {
     this.pages = new Map(pages);
+  }
+
+  has(key: Bytes): boolean {
+    return this.pages.has(hex(key));
   }
 
   async bring(

@@ -9,7 +9,7 @@ import { ChatTemplate } from "../../engine/template.ts";
 import { thinkingOf } from "../../engine/thinking.ts";
 import { Tokenizer } from "../../engine/tokenizer.ts";
 import { parseManifest } from "../../format/manifest-reader.ts";
-import { keysOf, pagePath, parseIndex } from "../../format/packs.ts";
+import { filesOf, pagePath, parseIndex } from "../../format/packs.ts";
 import { parsePlan } from "../../format/plan-reader.ts";
 import { checkProgram } from "../../format/program-checks.ts";
 import { parseProof } from "../../format/proof.ts";
@@ -187,9 +187,9 @@ function packs(): Format {
   const { place, sizes, cases } = jsonOf(fileOf("tests/format/pack-indices.json")) as Indices;
   const listed = Object.entries(sizes);
   const files = new Map(listed.map(([path, bytes]) => [path, { bytes, sha256: "", chunks: [] }]));
-  const use = (data: Bytes) => {
-    const index = parseIndex(data, place, { files });
-    for (const key of keysOf(index)) {
+  const use = async (data: Bytes) => {
+    const index = await parseIndex(data, place, { files });
+    for (const key of await filesOf(index)) {
       if (sizes[pagePath(place, key)] === index.fileBytes) continue;
       throw new RangeError(`a page that the bundle does not have: ${key}`);
     }

@@ -3,7 +3,8 @@
 import { describe, expect, test } from "vitest";
 import { parseManifest } from "../../format/manifest-reader.ts";
 import { unseal } from "../../format/seal.ts";
-import { hex, pageKey, producerOf, rootKey } from "../../kv/keys.ts";
+import { hex } from "../../digest.ts";
+import { pageKey, producerOf, rootKey } from "../../kv/keys.ts";
 import { COMPACT, pythonJson } from "../../kv/python-json.ts";
 import { bytes, load } from "../format/cases.ts";
 import { goldenProgram } from "../format/goldens.ts";
