@@ -188,7 +188,9 @@ export class PrefixPages {
 
   /** Whether a lease still has all of its first `shared` pages that the token after them sees. */
   canFork({ rows }: Holding, shared: number): boolean {
-    return rows.every((row, group) => !row.slice(0, shared).includes(GONE, this.first(group, shared)));
+    return rows.every(
+      (row, group) => !row.slice(0, shared).includes(GONE, this.first(group, shared)),
+    );
   }
 
   /** More pages of each group for a lease, of those that are `obtainable`. */
@@ -361,7 +363,8 @@ export class PrefixPages {
     const chain: Place[] = [];
     const placed: (Entry | null)[] = [];
     for (const { nth, group } of wanted) {
-      while (chain.length <= nth) chain.push(this.reach(chain.at(-1) ?? null, tokens, chain.length));
+      while (chain.length <= nth)
+        chain.push(this.reach(chain.at(-1) ?? null, tokens, chain.length));
       const place = chain[nth];
       const follows = this.windows[group] === null && nth > 0;
       if (!place || (follows && !chain[nth - 1]?.pages[group])) break;
@@ -419,7 +422,10 @@ export class PrefixPages {
     });
     const resting = [...this.byPage.values()].filter(({ page }) => this.pool.owners(page) === 1);
     const known = new Set(this.resting.map(({ id }) => id));
-    if (resting.length !== this.idle.size + this.left.size || resting.some(({ id }) => !known.has(id))) {
+    if (
+      resting.length !== this.idle.size + this.left.size ||
+      resting.some(({ id }) => !known.has(id))
+    ) {
       wrong.push(`${resting.length} pages are held by nobody, not ${known.size}.`);
     }
     for (const { rows } of held) {
@@ -459,10 +465,15 @@ export class PrefixPages {
   }
 
   /** Rows of so many pages, without those that the token after them does not see. */
-  private rowsOf(count: number, pageOf: (group: number, nth: number) => number | undefined): number[][] {
+  private rowsOf(
+    count: number,
+    pageOf: (group: number, nth: number) => number | undefined,
+  ): number[][] {
     return this.windows.map((_, group) => {
       const first = this.first(group, count);
-      return Array.from({ length: count }, (_, nth) => (nth < first ? GONE : (pageOf(group, nth) ?? GONE)));
+      return Array.from({ length: count }, (_, nth) =>
+        nth < first ? GONE : (pageOf(group, nth) ?? GONE),
+      );
     });
   }
 
@@ -472,7 +483,8 @@ export class PrefixPages {
     const cached = (rows[0]?.length ?? 0) * this.pageTokens;
     this.queriedTokens += asked;
     this.hitTokens += cached;
-    if (!this.footprint.bounded && this.makeRoom(needed)) this.extend(holding, needed / rows.length);
+    if (!this.footprint.bounded && this.makeRoom(needed))
+      this.extend(holding, needed / rows.length);
     return { holding, cached };
   }
 
@@ -599,7 +611,9 @@ export class PrefixPages {
   private seen(places: readonly Place[], count: number): Entry[] {
     const firsts = this.windows.map((_, group) => this.first(group, count));
     return places.flatMap(({ pages }, nth) =>
-      pages.filter((entry) => entry !== undefined).filter(({ group }) => nth >= (firsts[group] ?? 0)),
+      pages
+        .filter((entry) => entry !== undefined)
+        .filter(({ group }) => nth >= (firsts[group] ?? 0)),
     );
   }
 

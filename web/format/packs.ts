@@ -112,14 +112,15 @@ export async function readIndex(
   const where = indexPath(place);
   const fields = new Fields(value, where, "bundle");
   const windowed = fields.get("version") === WINDOWED;
-  if (!windowed) fields.version(VERSION);
+  fields.version(windowed ? WINDOWED : VERSION);
+  const windows = windowed ? { windows: readWindows(fields) } : {};
   const listed = fields.items("packs", MAX_PACKS);
   const index = {
     producer: fields.text("producer", null, MAX_PRODUCER),
     device: fields.text("device", null, MAX_PRODUCER),
     pageTokens: fields.integer("page_tokens", 1, 2 ** 12),
     fileBytes: fields.integer("file_bytes", 1, LIMIT - 1),
-    ...(windowed ? { windows: readWindows(fields) } : {}),
+    ...windows,
     packs: listed.map((one) => readPack(new Fields(one, `${where}, a pack`, "bundle"))),
   };
   fields.done();
@@ -142,12 +143,10 @@ export async function readIndex(
 }
 
 function readWindows(fields: Fields): readonly (number | null)[] {
-  const windows = fields.items("windows", TABLES.length);
-  const sound = windows.filter((one) => one === null || isWindow(one));
-  if (sound.length < windows.length || !sound.some((one) => one !== null)) {
-    throw fields.fail("range", "'windows' holds something that is no window, or none");
-  }
-  return sound;
+  const listed = fields.items("windows", TABLES.length);
+  const windows = listed.filter((one) => one === null || isWindow(one));
+  if (windows.length === listed.length && windows.some((one) => one !== null)) return windows;
+  throw fields.fail("range", "'windows' holds something that is no window, or none");
 }
 
 function isWindow(value: unknown): value is number {

@@ -91,9 +91,7 @@ export class Footprint {
 
   /** How many pages, from the first, hold nothing that tokens see which follow so many. */
   behind(window: number | null, computed: number): number {
-    return window === null
-      ? 0
-      : Math.floor(Math.max(computed - window + 1, 0) / this.pageTokens);
+    return window === null ? 0 : Math.floor(Math.max(computed - window + 1, 0) / this.pageTokens);
   }
 
   /** The most pages of a group that a sequence holds at once: those that a stretch of so many tokens can touch. */

@@ -378,7 +378,8 @@ export class ReferenceProgram implements LoadedProgram {
   private look(row: number, s: number, length: number): void {
     const seen = this.windows.map((window, group) => this.history(group, window, s, length));
     const [first] = seen;
-    if (!first || seen.some(({ state }) => state !== first.state)) throw new Error("other histories");
+    if (!first || seen.some(({ state }) => state !== first.state))
+      throw new Error("other histories");
     this.histories[row] = first.tokens;
     this.states[row] = first.state;
   }

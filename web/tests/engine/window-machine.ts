@@ -87,7 +87,8 @@ export class Machine {
 
   private begin(): void {
     const { random, memory } = this;
-    const known = this.histories.length > 0 && random.chance(0.8) ? random.pick(this.histories) : [];
+    const known =
+      this.histories.length > 0 && random.chance(0.8) ? random.pick(this.histories) : [];
     const begun = known.slice(0, random.whole(0, known.length));
     const prompt = [...begun, ...this.some(random.whole(1, 20))].slice(0, CONTEXT - 8);
     const tokens = [...prompt, ...this.some(random.whole(0, 60))].slice(0, CONTEXT);

@@ -2,7 +2,16 @@
 
 import { describe, expect, test } from "vitest";
 import { computedBy, filesOf, parseIndex, placeOf, readIndex } from "../../format/packs.ts";
-import { codeOf as codeOfCase, list, load, named, numbers, type Table, table, text } from "./cases.ts";
+import {
+  codeOf as codeOfCase,
+  list,
+  load,
+  named,
+  numbers,
+  type Table,
+  table,
+  text,
+} from "./cases.ts";
 
 const known = table(load("pack-indices.json"));
 const place = text(known.get("place"));
@@ -15,9 +24,12 @@ describe("an index is taken or refused", () => {
     expect(await codeOf(() => read(item.get("index")))).toBe(item.get("code"));
   });
 
-  test.each(cases.filter(([, item]) => item.get("code") === null))("as it is, %s", async (_, item) => {
-    expect(await read(item.get("index"))).toEqual(said(table(item.get("index"))));
-  });
+  test.each(cases.filter(([, item]) => item.get("code") === null))(
+    "as it is, %s",
+    async (_, item) => {
+      expect(await read(item.get("index"))).toEqual(said(table(item.get("index"))));
+    },
+  );
 });
 
 test("it is JSON", async () => {
