@@ -2,17 +2,16 @@
 
 import { vi } from "vitest";
 import { PagePool } from "../../engine/pages.ts";
-import type { ReferenceProgram } from "./reference.ts";
 
-/** Begin with it, and a way to end it; it is about the program that `current` gives. */
-export function poisoning(current: () => ReferenceProgram): () => void {
+/** Begin with it, told what to do with pages that nobody owns; returns a way to end it. */
+export function poisoning(poison: (pages: readonly number[]) => void): () => void {
   const { release } = PagePool.prototype;
   const spy = vi.spyOn(PagePool.prototype, "release").mockImplementation(function (
     this: PagePool,
     pages,
   ) {
     release.call(this, pages);
-    current().poison(pages.filter((page) => this.owners(page) === 0));
+    poison(pages.filter((page) => this.owners(page) === 0));
   });
   return () => spy.mockRestore();
 }

@@ -22,7 +22,7 @@ const SIZES = { context: CONTEXT, prefillChunk: 32, maxBatch: 3, arrive: turn };
 let program: ReferenceProgram;
 let antidote: () => void;
 beforeEach(() => {
-  antidote = poisoning(() => program);
+  antidote = poisoning((pages) => program.poison(pages));
 });
 afterEach(() => antidote());
 
