@@ -10,8 +10,9 @@
 import type { LoadedProgram } from "../device/base.ts";
 import type { Timer } from "../device/nudge.ts";
 import { EdgewiseError } from "../errors.ts";
-import type { Kept, KeptPlace, PrefixPages, Wanted } from "./prefix.ts";
+import type { PrefixPages, Wanted } from "./prefix.ts";
 import { Quiet } from "./quiet.ts";
+import type { Kept, KeptPlace } from "./rack.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 

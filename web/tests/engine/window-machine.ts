@@ -5,7 +5,8 @@
 
 import { expect, vi } from "vitest";
 import { PagePool } from "../../engine/pages.ts";
-import { GONE, type Holding, type KeptPlace, PrefixPages } from "../../engine/prefix.ts";
+import { GONE, type Holding, PrefixPages } from "../../engine/prefix.ts";
+import type { KeptPlace } from "../../engine/rack.ts";
 import { Footprint, pagesFor } from "../../format/state.ts";
 import type { Random } from "./random.ts";
 
