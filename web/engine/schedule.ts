@@ -231,9 +231,10 @@ export class Schedule {
 
   /** Pages and sequences as metrics have them. */
   now(): Now {
-    const { pages, pagesFree, pagesCached, running, waiting } = this.stats();
+    const { pages, running, waiting } = this.stats();
     const kvTokens = this.holders.reduce((sum, { written }) => sum + written, 0);
-    return { pages, pagesUsed: pages - pagesFree - pagesCached, running, waiting, kvTokens };
+    const pagesUsed = pages - this.memory.obtainable;
+    return { pages, pagesUsed, running, waiting, kvTokens };
   }
 
   /** What is inconsistent about slots and pages, as sentences; empty where all is sound. */

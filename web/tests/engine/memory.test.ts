@@ -2,8 +2,8 @@
 
 import { expect, test } from "vitest";
 import { firstPages, isSmall, mostPages, poolPages, weightBytes } from "../../engine/memory.ts";
-import type { BundleManifest, TensorEntry } from "../../format/manifest.ts";
-import { footprintOf } from "../../format/state.ts";
+import type { BundleManifest, StateGroup, TensorEntry } from "../../format/manifest.ts";
+import { footprintOf, pageSize } from "../../format/state.ts";
 import { model, program } from "./reference-bundle.ts";
 
 const tensor: TensorEntry = { file: "f", dtype: "uint32", shape: [250], offset: 0, bytes: 1000 };
@@ -106,4 +106,29 @@ test.each([
   const most = mostPages(sized, FOOTPRINT, context, poolPages(manifest, sized, context, null));
   expect(16 * most).toBe(last);
   expect(16 * firstPages(sized, FOOTPRINT, most, false)).toBe(first);
+});
+
+test("a model with windows has pages for what its sequences keep: a third of what without them", () => {
+  // As Gemma 3 1B: 4 layers without a window, 22 with one of 1,024 tokens; a key and a value of 256 numbers.
+  const layers = [4, 4, 4, 4, 4, 4, 2];
+  const group = { ...model({ pages: 1 }).stateGroups[0], kvHeads: 1, headDim: 256 };
+  const windowed = (window: number | null): BundleManifest => ({
+    ...model({ pages: 1, context: 8192, maxBatch: 1, prefillChunk: 512 }),
+    stateGroups: layers.map((count, nth) => ({
+      ...(group as StateGroup),
+      layers: [nth],
+      buffers: ["kv.0", "kv.1", "kv.2", "kv.3"].slice(0, count),
+      window: nth === 0 ? null : window,
+    })),
+  });
+  const row = 2 * 16 * 256 * 2;
+  const f16 = { ...program(512, 1), pageBytes: layers.map((count) => count * row) };
+  const bytes = (manifest: BundleManifest) => {
+    const pages = poolPages(manifest, f16, 8192, null);
+    return mostPages(f16, footprintOf(manifest), 8192, pages) * pageSize(f16);
+  };
+  expect(bytes(windowed(1024))).toBe((512 + 6 * 129) * 4 * row);
+  expect(bytes(windowed(null))).toBe(7 * 512 * 4 * row);
+  // A small machine begins with 2,048 tokens, which windows and two chunks cover.
+  expect(firstPages(f16, footprintOf(windowed(1024)), 7 * 512, true)).toBe(7 * 128);
 });
