@@ -75,6 +75,7 @@ export class Machine {
       [3, () => this.fork()],
       [1, () => this.restore()],
       [0.3, () => this.letGo()],
+      [0.2, () => this.exhaust()],
     ];
     let at = this.random.next() * rules.reduce((sum, [weight]) => sum + weight, 0);
     for (const [weight, rule] of rules) {
@@ -108,16 +109,24 @@ export class Machine {
     this.go({ tokens, prompt: prompt.length, holding, computed: cached, landed: cached });
   }
 
+  /** All go on to their end, as many tokens at once as may be, before anybody gives up his pages. */
+  private exhaust(): void {
+    for (const one of this.going) {
+      while (one.computed < one.tokens.length) {
+        this.compute(one, this.footprint.step);
+        one.landed = one.computed;
+      }
+    }
+  }
+
   /** Hand over some tokens: their pages are there, and each sees what it should. */
-  private compute(): void {
-    const { random, memory, footprint } = this;
-    const one = this.anyone((going) => going.computed < going.tokens.length);
+  private compute(
+    one = this.anyone((going) => going.computed < going.tokens.length),
+    count = this.random.whole(1, this.footprint.step),
+  ): void {
+    const { memory, footprint } = this;
     if (!one) return;
-    const end = Math.min(
-      one.computed + random.whole(1, footprint.step),
-      one.landed + footprint.step,
-      one.tokens.length,
-    );
+    const end = Math.min(one.computed + count, one.landed + footprint.step, one.tokens.length);
     const more = pagesFor(end, PAGE) - (one.holding.rows[0]?.length ?? 0);
     if (more > 0) {
       const held = one.holding.rows.flat().filter((page) => page !== GONE).length;

@@ -86,6 +86,16 @@ describe("a sequence", () => {
     expect(memory.adoptable(history(1, 128), 128)).toBe(8);
   });
 
+  test("gives up what was left behind before what others have rested on for longer", () => {
+    const memory = new PrefixPages(20, FOOTPRINT);
+    keep(memory, history(2, 32));
+    keep(memory, history(1, 128));
+    expect([memory.cached, memory.free]).toEqual([20, 0]);
+    keep(memory, history(3, 32));
+    expect(memory.adoptable(history(2, 32), 32)).toBe(2);
+    expect(memory.adoptable(history(1, 128), 128)).toBe(8);
+  });
+
   test("keeps for others what one has begun with before", () => {
     const memory = new PrefixPages(18, FOOTPRINT);
     keep(memory, history(1, 64));
