@@ -135,6 +135,21 @@ describe.each(KINDS)("with the windows %j", (windows) => {
     expect(await say(PROMPT)).toBe(0);
   });
 
+  test("an answer whose logits are not finite is told of from the pages that are left", async () => {
+    const spoiler = 7;
+    const prompt = [...PROMPT.map((token) => (token === spoiler ? 8 : token)), spoiler];
+    const { engine } = made({ windows, spoiler });
+    const asked = request(prompt, { maxTokens: 9, ...ALL });
+    const failed = expect.objectContaining({
+      code: "engine.not_finite",
+      message: expect.stringMatching(/after token 201 .*keys/),
+    });
+    await expect(engine.submit(asked).completion).rejects.toEqual(failed);
+    await turn();
+    expect(engine.stats()).toMatchObject({ pagesCached: 0, pagesFree: 200 });
+    expect(engine.check()).toEqual([]);
+  });
+
   test("a device that is lost in the middle takes nobody's answer", async () => {
     const { engine, program: first } = made({ windows });
     const asked = request(PROMPT, { maxTokens: 250, ...ALL });
