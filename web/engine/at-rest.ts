@@ -190,9 +190,9 @@ export class AtRest {
       if (!prefixes?.bounded) return prefixes ? most : 0;
       const lacking = prefixes.lacks(tokens, count);
       const found = await Promise.all(lacking.map(there));
-      const missing = lacking.filter((_, at) => !found[at]);
-      if (missing.length === 0) return count;
-      count = prefixes.without(count, missing);
+      const first = lacking[found.indexOf(false)];
+      if (!first) return count;
+      count = first.nth; // whoever begins with more needs this one, too
     }
   }
 

@@ -113,9 +113,7 @@ export class PrefixPages {
     if (room < needed + instead.length + promised) return null;
     this.rack.adopt(adopted);
     const rows = this.rowsOf(found.length, (group, nth) => found[nth]?.pages[group]?.page);
-    const lease = this.lease(rows, needed, tokens.length);
-    if (this.footprint.bounded) this.follow(lease.holding, found.at(-1) ?? null, found.length);
-    return lease;
+    return this.lease(rows, needed, tokens.length);
   }
 
   /**
@@ -287,17 +285,6 @@ export class PrefixPages {
     return this.footprint.bounded;
   }
 
-  /** With how many of its first pages, fewer than `count`, a sequence may begin where these are missing. */
-  without(count: number, missing: readonly Wanted[]): number {
-    // Of a group with a window fewer pages that still need the last of them are too many, too.
-    const ends = this.windows.map((window, group) => {
-      const mine = missing.filter((one) => one.group === group).map(({ nth }) => nth);
-      if (mine.length === 0) return count;
-      return window === null ? Math.min(...mine) : Math.max(...mine);
-    });
-    return Math.min(count, ...ends);
-  }
-
   /** The pages that are not here of those that a sequence needs to begin with the first `count` of a history. */
   lacks(tokens: readonly number[], count: number): Wanted[] {
     return this.missingOf(this.rack.chain(tokens), count);
@@ -459,9 +446,9 @@ export class PrefixPages {
     const chain = this.rack.chain(tokens, adoptable);
     let count = chain.length;
     for (;;) {
-      const missing = this.missingOf(chain, count);
-      if (missing.length === 0) return chain.slice(0, count);
-      count = this.without(count, missing);
+      const [first] = this.missingOf(chain, count);
+      if (!first) return chain.slice(0, count);
+      count = first.nth; // whoever begins with more needs this one, too
     }
   }
 

@@ -386,6 +386,7 @@ export class ReferenceProgram implements LoadedProgram {
 
   private history(group: number, window: number | null, s: number, length: number) {
     const start = window === null ? 0 : Math.max(length - window, 0);
+    for (let q = 0; q < start; q += PAGE_TOKENS) this.slot(group, s, q); // kernels look up where it is
     let state = start === 0 ? stateOf([]) : null;
     const tokens: number[] = [];
     for (let q = start; q < length; q++) {

@@ -1,16 +1,17 @@
 /** Models with windows: an engine that gives their pages back says what it says with all of them. */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { EngineOptions } from "../../engine/engine.ts";
+import { type EngineOptions, GenerationEngine } from "../../engine/engine.ts";
 import { EdgewiseError } from "../../errors.ts";
 import { footprintOf } from "../../format/state.ts";
 import { expectedTokens } from "./expected.ts";
+import { LateProgram, VirtualTime } from "./late.ts";
 import { poisoning } from "./poison.ts";
 import { Random } from "./random.ts";
 import { ReferenceProgram } from "./reference.ts";
 import { model, type ReferenceOptions } from "./reference-bundle.ts";
 import { Parcel, restingOn, Shelf, Timers } from "./shelf.ts";
-import { makeEngine, promptOf, request, tokensOf, turn } from "./support.ts";
+import { makeEngine, promptOf, request, tokenizer, tokensOf, turn } from "./support.ts";
 
 const random = new Random(83);
 const PROMPT = promptOf(random, 200);
@@ -162,6 +163,28 @@ describe.each(KINDS)("with the windows %j", (windows) => {
     expect(await tokensOf(running)).toEqual(expectedTokens(PROMPT, asked.params, CONTEXT));
     expect(engine.check()).toEqual([]);
   });
+});
+
+test("a browser that is late has no more under way than windows are counted for", async () => {
+  const time = new VirtualTime();
+  const sizes = { pages: 400, context: 1024 };
+  program = new ReferenceProgram({ ...sizes, prefillChunk: 32, windows: [null, 40] });
+  const late = new LateProgram(program, time, { every: 100, looks: false, step: 0.5, row: 0.5 });
+  const { clock, timer } = time;
+  const engine = new GenerationEngine(late, tokenizer, { ...sizes, clock, timer });
+  const problems: string[] = [];
+  const run = program.run.bind(program);
+  program.run = (...given) => {
+    problems.push(...engine.check());
+    return run(...given);
+  };
+  for (let round = 0; round < 2; round++) {
+    const asked = request(promptOf(random, 60), { maxTokens: 800, ...ALL });
+    const { tokenIds } = await time.until(engine.submit(asked).completion);
+    expect(tokenIds).toEqual(expectedTokens(asked.prompt, asked.params, sizes.context));
+  }
+  expect(Math.max(...late.bursts.map(({ k }) => k))).toBe(64);
+  expect(problems).toEqual([]);
 });
 
 describe("pages at rest of a model with windows", () => {

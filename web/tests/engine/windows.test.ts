@@ -114,6 +114,19 @@ describe("a sequence", () => {
     expect(memory.check([holding, other?.holding ?? NOTHING])).toEqual([]);
   });
 
+  test("that shares a page of a window may have to get another for it", () => {
+    const memory = new PrefixPages(64, FOOTPRINT);
+    keep(memory, history(1, 64));
+    const one = () => memory.acquire(history(1, 65), 64, 300)?.holding ?? NOTHING;
+    const first = one();
+    // 15 of the first group; of the other 5 at most, of which it has 2.
+    expect(memory.owed(first, 300)).toBe(15 + 5 - 2);
+    const second = one();
+    expect([first, second].map((each) => memory.owed(each, 300))).toEqual([20, 20]);
+    memory.discard([], second);
+    expect(memory.owed(first, 300)).toBe(18);
+  });
+
   test("that fails takes with it what it has given back", () => {
     const memory = new PrefixPages(64, FOOTPRINT);
     const { holding } = through(memory, history(1, 160));
