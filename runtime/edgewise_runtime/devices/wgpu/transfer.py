@@ -95,10 +95,11 @@ class Mailbox:
             self._under_way.add(name)
             self._arrived.pop(name, None)
 
-    def forget(self, name: str) -> None:
-        """The host wrote the buffer: what was sent is old."""
-        self._under_way.discard(name)
-        self._arrived.pop(name, None)
+    def forget(self, names: Iterable[str]) -> None:
+        """Buffers are written otherwise: what was sent is old."""
+        for name in names:
+            self._under_way.discard(name)
+            self._arrived.pop(name, None)
 
     def look(self, name: str) -> Array | None:
         """A buffer's bytes, uint8, waiting for all that are under way; None if it was not sent."""

@@ -10,20 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cuda import gpu
-from edgewise_runtime.devices.cuda.device import CudaDevice, CudaProgram
+from edgewise_runtime.devices.cuda.device import CudaDevice
 from edgewise_runtime.devices.cuda.driver import DRIVER
 from edgewise_runtime.format.bundle import Bundle
 from tests.gpu_emulator.driver import emulated
 from tests.runtime import sample
 from tests.runtime.devices import tiny_cuda
+from tests.runtime.devices.gpu_programs import Tiny
 from tests.runtime.sample import Json
 
 Change = Callable[[Json], object]
 Make = Callable[..., Bundle]
 
 ROOT = Path(__file__).parents[4]
-PAGES = {"pages": 4}
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +72,15 @@ def make_cuda(tmp_path: Path, kernels: Path) -> Make:
 
 
 @pytest.fixture
-def program(device: CudaDevice, make_cuda: Make) -> Iterator[CudaProgram]:
+def tiny(device: CudaDevice, make_cuda: Make) -> Tiny:
+    def waits(program: LoadedProgram) -> int:
+        return program.counters.waits
+
+    return Tiny(device, make_cuda, tiny_cuda.ID, CudaDevice, waits)
+
+
+@pytest.fixture
+def program(tiny: Tiny) -> Iterator[LoadedProgram]:
     """The tiny program loaded with 4 pages."""
-    with device.load(make_cuda(), load_symbols=PAGES, trust=True) as loaded:
+    with tiny.load() as loaded:
         yield loaded

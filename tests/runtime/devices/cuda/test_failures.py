@@ -17,8 +17,9 @@ from edgewise_runtime.devices.cuda.entry import find
 from edgewise_runtime.devices.table import named_device
 from edgewise_runtime.errors import DeviceError
 from tests.gpu_emulator.driver import emulated
-from tests.runtime.devices.cuda.conftest import PAGES, Make
-from tests.runtime.devices.cuda.test_device import OPEN, write_step, write_table
+from tests.runtime.devices.cuda.conftest import Make
+from tests.runtime.devices.cuda.test_device import OPEN
+from tests.runtime.devices.gpu_programs import PAGES, write_step, write_table
 
 LAUNCH_FAILED = 719
 

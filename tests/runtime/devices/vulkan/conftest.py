@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.vulkan.api import api, forget
-from edgewise_runtime.devices.vulkan.device import VulkanDevice, VulkanProgram
+from edgewise_runtime.devices.vulkan.device import VulkanDevice
 from edgewise_runtime.devices.vulkan.gpu import close_gpus
-from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.bundle import Bundle
+from tests.runtime.devices import tiny_vulkan
+from tests.runtime.devices.gpu_programs import Tiny
 
 SETTINGS = """\
 khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
@@ -63,19 +63,15 @@ def vulkan(validation_log: Path) -> VulkanDevice:
 
 
 @pytest.fixture
-def program(vulkan: VulkanDevice, make_vulkan: Callable[..., Bundle]) -> Iterator[VulkanProgram]:
+def tiny(vulkan: VulkanDevice, make_vulkan: Callable[..., Bundle]) -> Tiny:
+    def readbacks(program: LoadedProgram) -> int:
+        return program.counters.readbacks
+
+    return Tiny(vulkan, make_vulkan, tiny_vulkan.ID, VulkanDevice, readbacks)
+
+
+@pytest.fixture
+def program(tiny: Tiny) -> Iterator[LoadedProgram]:
     """The tiny program loaded with 4 pages."""
-    with vulkan.load(make_vulkan(), load_symbols={"pages": 4}, trust=True) as loaded:
+    with tiny.load() as loaded:
         yield loaded
-
-
-def write_step(program: LoadedProgram, n: int = 4, b: int = 2, r: int = 2, t: int = 64) -> None:
-    program.write("step", step_array(n, b, r, t))
-
-
-def write_table(program: LoadedProgram, limit: int = 1000) -> None:
-    """Two sequences with pages 3 and 1 and a limit of tokens."""
-    table = np.zeros((2, 12), np.int32)
-    table[:, 8] = [3, 1]
-    table[:, 4] = limit
-    program.write("table", table)

@@ -5,42 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from edgewise_runtime.devices.vulkan.device import VulkanDevice, VulkanProgram
+from edgewise_runtime.devices.vulkan.device import VulkanProgram
 from edgewise_runtime.format.bundle import Bundle
-from tests.runtime.devices.vulkan.conftest import write_step, write_table
+from tests.runtime.devices.gpu_programs import write_step, write_table
 
 Make = Callable[..., Bundle]
-
-PAGES = {"pages": 4}
-
-
-@pytest.mark.parametrize("k", [1, 3, 8])
-def test_a_burst_is_that_many_single_steps(vulkan: VulkanDevice, make_vulkan: Make, k: int) -> None:
-    states = []
-    for bursts in ([k], [1] * k):
-        with vulkan.load(make_vulkan(), load_symbols=PAGES, trust=True) as program:
-            write_table(program)
-            write_step(program)
-            for count in bursts:
-                program.run("decode", count)
-            states.append((program.read("x"), program.read("table")))
-    assert np.array_equal(states[0][0], states[1][0])
-    assert np.array_equal(states[0][1], states[1][1])
-    assert states[0][0][0, 0] == k
-
-
-def test_a_burst_ends_when_the_kernels_say_stop(program: VulkanProgram) -> None:
-    write_table(program, limit=3)
-    write_step(program)
-    program.run("decode", 8)
-    assert program.read("table")[:, [0, 3]].tolist() == [[3, 2], [3, 0]]
-    assert program.read("step")[1] == 0
-    # The grid still follows what the host wrote last; the kernels see what they left there.
-    program.run("decode", 8)
-    assert program.read("x")[0, 0] == 3
 
 
 def test_a_burst_is_one_submission_and_is_recorded_once(program: VulkanProgram) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -14,16 +12,15 @@ import numpy as np
 import pytest
 
 from edgewise_runtime.devices.vulkan.api import api
-from edgewise_runtime.devices.vulkan.device import VulkanDevice, VulkanProgram
+from edgewise_runtime.devices.vulkan.device import VulkanDevice
 from edgewise_runtime.devices.vulkan.gpu import close_gpus
-from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle
+from tests.runtime.devices.gpu_programs import PAGES, begin
 from tests.sdk.cli.commands import environment
 
 Make = Callable[..., Bundle]
 
-PAGES = {"pages": 4}
 OUT_OF_MEMORY, LOST = -2, -4
 
 
@@ -68,26 +65,13 @@ def fresh() -> Iterator[None]:
     assert api().alive() == {}
 
 
-def code_of(action: Callable[[], object]) -> str:
-    with pytest.raises(DeviceError) as error:
-        action()
-    return error.value.code
-
-
-def steps(program: VulkanProgram) -> None:
-    program.write("step", step_array(4, 2, 2, 64))
-    table = np.zeros((2, 12), np.int32)
-    table[:, 4] = 1 << 30
-    program.write("table", table)
-
-
 @pytest.mark.parametrize("call", ["vkQueueSubmit", "vkWaitSemaphores"])
 def test_a_lost_device_is_an_error_and_loading_again_helps(
     make_vulkan: Make, driver: Any, fresh: None, call: str
 ) -> None:
     device = VulkanDevice()
     program = device.load(make_vulkan(), load_symbols=PAGES, trust=True)
-    steps(program)
+    begin(program)
     program.run("decode", 8)
     driver(lambda name: LOST if name == call else None)
     for use in (
@@ -110,7 +94,7 @@ def test_a_lost_device_is_an_error_and_loading_again_helps(
         assert api().alive()["Device"] == 2
         program.close()
         assert api().alive()["Device"] == 1
-        steps(another)
+        begin(another)
         another.run("decode")
         assert another.read("table")[0, 0] == 1
 
@@ -119,7 +103,7 @@ def test_a_device_lost_between_bursts_is_an_error_not_a_hang(
     make_vulkan: Make, driver: Any, fresh: None
 ) -> None:
     program = VulkanDevice().load(make_vulkan(), load_symbols=PAGES, trust=True)
-    steps(program)
+    begin(program)
     codes = []
     begun = threading.Event()
 
@@ -268,7 +252,7 @@ def test_programs_that_were_closed_leave_nothing_behind(
 
     def once() -> None:
         with vulkan.load(bundle, load_symbols=PAGES, trust=True) as program:
-            steps(program)
+            begin(program)
             program.run("decode", 8)
             program.read("table")
             program.read("kv.0")
@@ -298,7 +282,7 @@ def test_a_program_can_be_closed_while_it_is_at_work(
         lambda program: program.copy_page(0, 1),
     ):
         program = vulkan.load(make_vulkan(), load_symbols=PAGES, trust=True)
-        steps(program)
+        begin(program)
         work(program)
         program.close()
         assert api().alive().get("Buffer", 0) == before
@@ -312,7 +296,7 @@ def test_several_threads_may_have_programs_on_one_device(
 
     def work(which: int) -> None:
         with vulkan.load(bundle, load_symbols=PAGES, trust=True) as program:
-            steps(program)
+            begin(program)
             found[which] = []
             for _ in range(20):
                 program.run("decode", which)
@@ -324,50 +308,3 @@ def test_several_threads_may_have_programs_on_one_device(
     for thread in threads:
         thread.join(60)
     assert found == {k: [k * burst for burst in range(1, 21)] for k in (1, 2, 3)}
-
-
-def test_ctrl_c_waits_for_the_burst_and_breaks_nothing(
-    vulkan: VulkanDevice, make_vulkan: Make
-) -> None:
-    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        with vulkan.load(make_vulkan(), load_symbols=PAGES, trust=True) as program:
-            steps(program)
-            tokens = 0
-
-            def bursts(delay: float) -> None:
-                nonlocal tokens
-                # Armed in here: a slow machine must not be interrupted before it expects it.
-                signal.setitimer(signal.ITIMER_REAL, delay)
-                while True:
-                    program.run("decode", 8)
-                    tokens += 8
-                    program.read("table")
-
-            for delay in np.linspace(0.0001, 0.004, 30):
-                with pytest.raises(KeyboardInterrupt):
-                    bursts(delay)
-                found = int(program.read("table")[0, 0])
-                # The burst whose caller was interrupted is done, or was never begun.
-                assert found in (tokens, tokens + 8)
-                tokens = found
-    finally:
-        signal.signal(signal.SIGALRM, previous)
-
-
-def test_a_forked_process_is_told_to_load_its_own(vulkan: VulkanDevice, make_vulkan: Make) -> None:
-    with vulkan.load(make_vulkan(), load_symbols=PAGES, trust=True) as program:
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                codes = {code_of(lambda: program.run("decode")), code_of(program.memory)}
-                codes |= {code_of(VulkanDevice)}
-                program.close()
-                status = 0 if codes == {"device.fork"} else 2
-            finally:
-                os._exit(status)
-        assert os.waitpid(child, 0)[1] == 0
-        steps(program)
-        program.run("decode")
-        assert program.read("table")[0, 0] == 1

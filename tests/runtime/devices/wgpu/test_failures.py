@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -16,35 +14,20 @@ import pytest
 import wgpu
 
 from edgewise_runtime.devices.wgpu import device as device_module
-from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
-from edgewise_runtime.engine.step_buffers import step_array
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle
+from tests.runtime.devices.gpu_programs import PAGES, begin
 from tests.sdk.cli.commands import environment
 
 Make = Callable[..., Bundle]
-
-PAGES = {"pages": 4}
-
-
-def code_of(action: Callable[[], object]) -> str:
-    with pytest.raises(DeviceError) as error:
-        action()
-    return error.value.code
-
-
-def steps(program: WgpuProgram) -> None:
-    program.write("step", step_array(4, 2, 2, 64))
-    table = np.zeros((2, 12), np.int32)
-    table[:, 4] = 1 << 30
-    program.write("table", table)
 
 
 @pytest.mark.parametrize("when", ["before a run", "after a run"])
 def test_a_lost_device_is_an_error_and_loading_again_helps(make_webgpu: Make, when: str) -> None:
     device = WgpuDevice()
     program = device.load(make_webgpu(), load_symbols=PAGES)
-    steps(program)
+    begin(program)
     if when == "after a run":
         program.run("decode", 8)
     program._gpu.device.destroy()
@@ -63,14 +46,14 @@ def test_a_lost_device_is_an_error_and_loading_again_helps(make_webgpu: Make, wh
         assert error.value.code == "device.lost"
     program.close()
     with device.load(make_webgpu(), load_symbols=PAGES) as another:
-        steps(another)
+        begin(another)
         another.run("decode")
         assert another.read("table")[0, 0] == 1
 
 
 def test_a_device_lost_between_bursts_is_an_error_not_a_hang(make_webgpu: Make) -> None:
     program = WgpuDevice().load(make_webgpu(), load_symbols=PAGES)
-    steps(program)
+    begin(program)
     codes = []
 
     def work() -> None:
@@ -145,7 +128,7 @@ def test_programs_that_were_closed_leave_nothing_behind(
 
     def once() -> None:
         with device.load(bundle, load_symbols=PAGES) as program:
-            steps(program)
+            begin(program)
             program.run("decode", 8)
             program.read("table")
             program.read("kv.0")
@@ -171,50 +154,3 @@ def test_what_is_counted_is_alive(device: WgpuDevice, make_webgpu: Make) -> None
     before = live_objects()
     with device.load(make_webgpu(), load_symbols=PAGES):
         assert live_objects()["Buffer"] > before["Buffer"]
-
-
-def test_ctrl_c_waits_for_the_burst_and_breaks_nothing(
-    device: WgpuDevice, make_webgpu: Make
-) -> None:
-    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        with device.load(make_webgpu(), load_symbols=PAGES) as program:
-            steps(program)
-            tokens = 0
-
-            def bursts(delay: float) -> None:
-                nonlocal tokens
-                # Armed in here: a slow machine must not be interrupted before it expects it.
-                signal.setitimer(signal.ITIMER_REAL, delay)
-                while True:
-                    program.run("decode", 8)
-                    tokens += 8
-                    program.read("table")
-
-            for delay in np.linspace(0.0001, 0.004, 30):
-                with pytest.raises(KeyboardInterrupt):
-                    bursts(delay)
-                found = int(program.read("table")[0, 0])
-                # The burst whose caller was interrupted is done, or was never begun.
-                assert found in (tokens, tokens + 8)
-                tokens = found
-    finally:
-        signal.signal(signal.SIGALRM, previous)
-
-
-def test_a_forked_process_is_told_to_load_its_own(device: WgpuDevice, make_webgpu: Make) -> None:
-    with device.load(make_webgpu(), load_symbols=PAGES) as program:
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                codes = {code_of(lambda: program.run("decode")), code_of(program.memory)}
-                codes |= {code_of(WgpuDevice)}
-                program.close()
-                status = 0 if codes == {"device.fork"} else 2
-            finally:
-                os._exit(status)
-        assert os.waitpid(child, 0)[1] == 0
-        steps(program)
-        program.run("decode")
-        assert program.read("table")[0, 0] == 1
