@@ -3,7 +3,7 @@
 import { weightBytes } from "../engine/memory.ts";
 import type { BundleManifest } from "../format/manifest.ts";
 import { fitting } from "../format/programs.ts";
-import { pagedState, pageSize, pagesFor } from "../format/state.ts";
+import { footprintOf, pageSize } from "../format/state.ts";
 
 /** A program that this adapter can run. */
 export interface Runnable {
@@ -19,10 +19,10 @@ export function runnable(
   manifest: BundleManifest,
   features: readonly string[],
 ): readonly Runnable[] {
-  const { pageTokens } = pagedState(manifest);
+  const footprint = footprintOf(manifest);
   return fitting(manifest, new Set(features)).map((program) => ({
     id: program.id,
     weights: weightBytes(manifest, program),
-    conversation: (tokens) => pagesFor(tokens, pageTokens) * pageSize(program),
+    conversation: (tokens) => footprint.pages(tokens) * pageSize(program),
   }));
 }

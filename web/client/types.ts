@@ -412,7 +412,7 @@ export interface EngineInfo {
   readonly context: number;
   /** Generations that are computed side by side; more of them wait. */
   readonly slots: number;
-  /** KV pages when it was loaded, and those that there may be once they are needed. */
+  /** KV pages when it was loaded, and those that there may be once they are needed; of all state groups. */
   readonly pages: number;
   readonly mostPages: number;
   /** Bytes when it was loaded. */

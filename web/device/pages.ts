@@ -2,7 +2,7 @@
 
 import { EdgewiseError } from "../errors.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
-import { pagedState, pageRows, pagesTogether, rowBytes } from "../format/state.ts";
+import { pagedState, pageRows, rowBytes } from "../format/state.ts";
 
 /** A buffer's part of a page. */
 export interface PagePart {
@@ -13,16 +13,15 @@ export interface PagePart {
 }
 
 /**
- * What a program's page is made of, that of all state groups.
+ * What a program's page is made of, whichever state group takes it.
  *
  * @throws EdgewiseError `unsupported.state`.
  */
 export function pageParts(manifest: BundleManifest, program: Program): readonly PagePart[] {
   const rows = [...pageRows(pagedState(manifest), program.stateDtype)];
-  const together = pagesTogether(manifest);
   let start = 0;
   return rows.map(([buffer, row]) => {
-    const bytes = rowBytes(row) * together;
+    const bytes = rowBytes(row);
     const part = { buffer, start, bytes };
     start += bytes;
     return part;

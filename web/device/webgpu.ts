@@ -5,7 +5,7 @@ import { STEP_SYMBOLS } from "../format/abi.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
 import type { Plan, PlanBuffer } from "../format/plan.ts";
 import { bufferSizes, checkShared } from "../format/plan-checks.ts";
-import { PAGES, pagesTogether } from "../format/state.ts";
+import { PAGES } from "../format/state.ts";
 import type { Counters, Elements, LoadedProgram, TimedStep, TracedStep } from "./base.ts";
 import { type Bound, type BoundPlan, encode, unbound } from "./binding.ts";
 import * as common from "./common.ts";
@@ -279,7 +279,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
   }
 
   get pages(): number {
-    return (this.parts.load.get(PAGES) ?? 0) / pagesTogether(this.manifest);
+    return this.parts.load.get(PAGES) ?? 0;
   }
 
   async grow(pages: number): Promise<void> {
@@ -287,7 +287,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
     if (pages <= this.pages) return;
     const { counters, load } = this.parts;
     await this.resize(pages, growBuffers);
-    load.set(PAGES, pages * pagesTogether(this.manifest));
+    load.set(PAGES, pages);
     this.buffers = this.sized();
     counters.growths += 1;
   }
@@ -297,7 +297,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
     if (pages >= this.pages) return;
     const { counters, load } = this.parts;
     // First: whatever comes of it, nothing is in the others.
-    load.set(PAGES, pages * pagesTogether(this.manifest));
+    load.set(PAGES, pages);
     this.buffers = this.sized();
     await this.resize(pages, shrinkBuffers);
     counters.shrinks += 1;
@@ -307,7 +307,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
   private async resize(pages: number, replace: typeof growBuffers): Promise<void> {
     const { gpu } = this;
     const { memory, counters, sizes, load, bound } = this.parts;
-    const wanted = new Map([...load, [PAGES, pages * pagesTogether(this.manifest)] as const]);
+    const wanted = new Map([...load, [PAGES, pages] as const]);
     const target = bufferSizes(this.plans.values(), wanted);
     const rebind = (names: ReadonlySet<string>) => bound.rebind(names, wanted);
     const submit = (encoder: GPUCommandEncoder) => this.submit(encoder);

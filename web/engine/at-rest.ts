@@ -10,8 +10,9 @@
 import type { LoadedProgram } from "../device/base.ts";
 import type { Timer } from "../device/nudge.ts";
 import { EdgewiseError } from "../errors.ts";
-import type { Kept, PrefixPages } from "./prefix.ts";
+import type { PrefixPages, Wanted } from "./prefix.ts";
 import { Quiet } from "./quiet.ts";
+import type { Kept, KeptPlace } from "./rack.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -32,12 +33,23 @@ export interface Keys {
   /** The key before the first page of every history. */
   readonly root: Bytes;
   readonly next: (before: Bytes, tokens: readonly number[]) => Promise<Bytes>;
+  /** What the page of a state group is called, of those that this is the key of. */
+  readonly ofGroup: (key: Bytes, group: number) => Promise<Bytes>;
+}
+
+/** A page that is looked for: what it is called, and the tokens in it, the same list for all groups. */
+interface Named extends Wanted {
+  readonly key: Bytes;
+  readonly tokens: readonly number[];
 }
 
 /** Pages that nobody here has computed. Nothing of it is ever to fail, either. */
 export interface PagesShipped {
+  /** Whether a page seems to be there. */
+  has(key: Bytes): boolean;
   /**
-   * The first of some pages that are there and come sooner than they are computed.
+   * The first of some pages that are there and come sooner than they are computed. Those of the same tokens have one list
+   * of them.
    *
    * @param prefill tokens that were computed in a second; null where none were yet.
    */
@@ -77,12 +89,15 @@ const WAIT_MS = { idle: 200, between: 5 } as const;
 /** Pages that are looked for at once. */
 const TOGETHER = 8;
 
+/** Stands for all that is shipped, where that does not come. */
+const SHIPPED = "shipped";
+
 export class AtRest {
-  /** Pages that were found where they are kept, and those that were brought there. */
+  /** Pages that were found where they are kept, and those that were put there. */
   restored = 0;
   saved = 0;
-  /** Pages that came with the bundle. */
-  shipped = 0;
+  /** Tokens whose pages were found so, and those whose pages came with the bundle. */
+  readonly tokens = { restored: 0, shipped: 0 };
   /** Pages that were let go of because they can be had again. */
   spilled = 0;
   /** Why nothing is saved for now: it is tried again when memory is to be given back, or pages are to be forgotten. */
@@ -92,7 +107,7 @@ export class AtRest {
   private readonly options: AtRestOptions;
   private readonly timer: Timer;
   private readonly memory: () => Memory | null;
-  private readonly keys = new WeakMap<Kept, Bytes>();
+  private readonly keys = new WeakMap<KeptPlace, Bytes>();
   /** Pages that are kept with the bundle's files. */
   private readonly ofBundle = new WeakSet<Kept>();
   /** Pages of these up to that id are saved, or need not be. */
@@ -120,38 +135,92 @@ export class AtRest {
    * @param adoptable most tokens that may come from pages.
    */
   async restore(tokens: readonly number[], adoptable: number): Promise<void> {
-    const { keys, pageTokens } = this.options;
-    const full = Math.floor(adoptable / pageTokens);
-    const page = (nth: number) => tokens.slice(nth * pageTokens, (nth + 1) * pageTokens);
+    const full = Math.floor(adoptable / this.options.pageTokens);
     try {
       await this.heed(); // for a short one, too: what is computed now is of the time after a clearing
-      const chain: Bytes[] = [];
-      const keyOf = async (nth: number) => {
-        for (let at = chain.length; at <= nth; at++) {
-          chain.push(await keys.next(chain[at - 1] ?? keys.root, page(at)));
-        }
-        return chain[nth] ?? keys.root;
+      const named = this.namesOf(tokens);
+      const absent = new Set<string>();
+      const there = async (one: Wanted) => {
+        if (absent.has(idOf(one))) return false;
+        const { key } = await named(one);
+        if (await this.options.pages?.has(key)) return true;
+        return !absent.has(SHIPPED) && (this.options.shipped?.has(key) ?? false);
       };
-      let nth = this.memory()?.prefixes.adoptable(tokens, adoptable) ?? full;
-      while (nth < full) {
-        const wanted: { key: Bytes; tokens: readonly number[] }[] = [];
-        for (let at = nth; at < Math.min(nth + TOGETHER, full); at++) {
-          wanted.push({ key: await keyOf(at), tokens: page(at) });
-        }
-        const found = await this.kept(wanted.map(({ key }) => key));
-        let placed = await this.put(tokens, nth, found, "restored");
-        if (placed < found.length) return;
-        if (placed < wanted.length) {
-          const speed = this.memory()?.prefillSpeed ?? null;
-          const came = (await this.options.shipped?.bring(wanted.slice(placed), speed)) ?? [];
-          placed += await this.put(tokens, nth + placed, came, "shipped");
-          if (placed < found.length + came.length || came.length === 0) return;
-        }
-        nth += placed;
+      for (;;) {
+        const count = await this.reach(tokens, full, there);
+        const lost = await this.bring(tokens, count, named);
+        if (!lost || !this.memory()?.prefixes.bounded) return;
+        // Without this one what is there may do for fewer tokens.
+        absent.add(this.options.shipped?.has(lost.key) ? SHIPPED : idOf(lost)).add(idOf(lost));
       }
     } catch (error) {
       this.complain(error);
     }
+  }
+
+  /** What the pages of a history are called. */
+  private namesOf(tokens: readonly number[]): (one: Wanted) => Promise<Named> {
+    const { keys, pageTokens } = this.options;
+    const pages: (readonly number[])[] = [];
+    const chain: Promise<Bytes>[] = [];
+    return async (one) => {
+      for (let at = chain.length; at <= one.nth; at++) {
+        const page = tokens.slice(at * pageTokens, (at + 1) * pageTokens);
+        const before = chain[at - 1] ?? Promise.resolve(keys.root);
+        pages.push(page);
+        chain.push(before.then((key) => keys.next(key, page)));
+      }
+      const key = await keys.ofGroup((await chain[one.nth]) ?? keys.root, one.group);
+      return { ...one, key, tokens: pages[one.nth] ?? [] };
+    };
+  }
+
+  /**
+   * How many pages of a history, `most` of them, a sequence could begin with if what is kept were here. Without windows it
+   * is not known before they are read.
+   */
+  private async reach(
+    tokens: readonly number[],
+    most: number,
+    there: (one: Wanted) => Promise<boolean>,
+  ): Promise<number> {
+    let count = most;
+    for (;;) {
+      const prefixes = this.memory()?.prefixes;
+      if (!prefixes?.bounded) return prefixes ? most : 0;
+      const lacking = prefixes.lacks(tokens, count);
+      const found = await Promise.all(lacking.map(there));
+      const first = lacking[found.indexOf(false)];
+      if (!first) return count;
+      count = first.nth; // whoever begins with more needs this one, too
+    }
+  }
+
+  /** Put into memory what is lacking of the first `count` pages of a history; what could not be found, null for nothing. */
+  private async bring(
+    tokens: readonly number[],
+    count: number,
+    named: (one: Wanted) => Promise<Named>,
+  ): Promise<Named | null> {
+    const lacking = this.memory()?.prefixes.lacks(tokens, count) ?? [];
+    const told = { restored: -1, shipped: -1 };
+    for (let at = 0; at < lacking.length; ) {
+      const wanted = await Promise.all(lacking.slice(at, at + TOGETHER).map(named));
+      const found = await this.kept(wanted.map(({ key }) => key));
+      const here = await this.put(tokens, count, wanted, found, "restored", told);
+      if (here < found.length) return null;
+      at += here;
+      const rest = wanted.slice(here);
+      const [next] = rest;
+      if (!next) continue;
+      const speed = this.memory()?.prefillSpeed ?? null;
+      const came = (await this.options.shipped?.bring(rest, speed)) ?? [];
+      if (came.length === 0) return next;
+      const more = await this.put(tokens, count, rest, came, "shipped", told);
+      if (more < came.length) return null;
+      at += more;
+    }
+    return null;
   }
 
   /** What is kept is going to be removed: nothing that is in memory now is saved any more, nor found. */
@@ -170,12 +239,18 @@ export class AtRest {
     return found.slice(0, missing < 0 ? found.length : missing) as Bytes[];
   }
 
-  /** How many of these pages are in memory now, from the first on. */
+  /**
+   * How many of these pages are in memory now, from the first on.
+   *
+   * @param told of which tokens pages were counted last.
+   */
   private async put(
     tokens: readonly number[],
-    nth: number,
+    count: number,
+    wanted: readonly Named[],
     data: readonly Bytes[],
     from: "restored" | "shipped",
+    told: { restored: number; shipped: number },
   ): Promise<number> {
     if (data.length === 0) return 0;
     const before = this.memory();
@@ -184,23 +259,25 @@ export class AtRest {
     const memory = this.memory();
     if (!memory || data.some(({ length }) => length !== memory.program.pageBytes)) return 0;
     const { prefixes, program } = memory;
-    // Some may have come meanwhile, or gone.
-    const here = prefixes.adoptable(tokens, (nth + data.length) * this.options.pageTokens);
-    if (here < nth) return 0;
-    const lacking = data.slice(here - nth);
-    // From here on without waiting: nobody is to find what has not been written.
-    const placed = prefixes.place(tokens, here, lacking.length);
+    // From here on without waiting: nobody is to find what has not been written. Some may have come meanwhile, or gone.
+    const placed = prefixes.place(tokens, count, wanted.slice(0, data.length));
     try {
-      for (const [at, { page }] of placed.entries()) {
-        program.writePage(page, lacking[at] ?? new Uint8Array());
+      for (const [at, kept] of placed.entries()) {
+        if (kept) program.writePage(kept.page, data[at] ?? new Uint8Array());
       }
     } catch (error) {
-      prefixes.drop(placed);
+      prefixes.drop(placed.filter((kept) => kept !== null));
       throw error;
     }
-    this[from] += placed.length;
-    if (from === "shipped") for (const one of placed) this.ofBundle.add(one);
-    return here - nth + placed.length;
+    for (const [at, kept] of placed.entries()) {
+      if (!kept) continue;
+      if (from === "shipped") this.ofBundle.add(kept);
+      else this.restored += 1;
+      const nth = wanted[at]?.nth ?? 0;
+      if (nth !== told[from]) this.tokens[from] += this.options.pageTokens;
+      told[from] = nth;
+    }
+    return placed.length;
   }
 
   /** Save what came to be kept since, unless that has failed. */
@@ -281,10 +358,10 @@ export class AtRest {
     }
   }
 
-  private async keyOf(kept: Kept): Promise<Bytes> {
-    const chain: Kept[] = [];
+  private async keyOf({ place, group }: Kept): Promise<Bytes> {
+    const chain: KeptPlace[] = [];
     let key = this.options.keys.root;
-    for (let at: Kept | null = kept; at; at = at.before) {
+    for (let at: KeptPlace | null = place; at; at = at.before) {
       const known = this.keys.get(at);
       if (known) {
         key = known;
@@ -296,7 +373,7 @@ export class AtRest {
       key = await this.options.keys.next(key, one.tokens);
       this.keys.set(one, key);
     }
-    return key;
+    return this.options.keys.ofGroup(key, group);
   }
 
   /** A device that is lost is others' business; with any other error nothing is saved for now. */
@@ -304,4 +381,8 @@ export class AtRest {
     const error = EdgewiseError.from(cause, "engine.failed", "Pages could not be kept");
     if (error.code !== "device.lost" && error.code !== "device.closed") this.failure = error;
   }
+}
+
+function idOf({ nth, group }: Wanted): string {
+  return `${nth}:${group}`;
 }

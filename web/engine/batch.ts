@@ -10,9 +10,10 @@ import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
 import * as abi from "../format/abi.ts";
 import { planFor } from "../format/programs.ts";
-import { pagedState, pagesFor, pagesTogether } from "../format/state.ts";
+import { groupsOf, pagedState, pagesFor } from "../format/state.ts";
 import type { Draft } from "./drafts/drafting.ts";
 import { type DrawnLogprob, logprobOf } from "./logprobs.ts";
+import { GONE, placesOf } from "./prefix.ts";
 import { isGreedy, isPenalized, type SamplingParams } from "./sampling.ts";
 import type { Sequence } from "./sequence.ts";
 
@@ -83,7 +84,7 @@ export class Batch {
     this.vocab = model.vocab;
     this.context = model.context;
     const { pageTokens } = pagedState(program.manifest);
-    this.tables = abi.TABLES.slice(0, pagesTogether(program.manifest));
+    this.tables = abi.TABLES.slice(0, groupsOf(program.manifest));
     this.columns = abi.TABLE_HEADER + pagesFor(model.context, pageTokens);
     if (model.eos.length > abi.STOP_TOKENS) {
       throw new EdgewiseError("bundle.eos", `The bundle names ${model.eos.length} end tokens.`);
@@ -216,14 +217,16 @@ export class Batch {
    * pages that they have got since.
    */
   goOn({ sequences }: Rows, reach: number): void {
-    for (const [row, { pages }] of sequences.entries()) {
+    for (const [row, { holding }] of sequences.entries()) {
       const known = this.tabled[row] ?? 0;
-      if (pages.length === known) continue;
+      const length = placesOf(holding);
+      if (length === known) continue;
       const at = row * this.columns + abi.TABLE_HEADER + known;
+      // Behind a window it names what was given back: no kernel looks at it.
       for (const [group, table] of this.tables.entries()) {
-        this.program.write(table, Int32Array.from(this.ofGroup(group, pages.slice(known))), at);
+        this.program.write(table, Int32Array.from(holding.rows[group]?.slice(known) ?? []), at);
       }
-      this.tabled[row] = pages.length;
+      this.tabled[row] = length;
     }
     this.program.write("step", Int32Array.of(Math.min(reach, this.context)), abi.REACH);
   }
@@ -350,18 +353,14 @@ export class Batch {
     }
     for (const [group, name] of this.tables.entries()) {
       for (const [row, { sequence }] of queries.entries()) {
-        table.set(this.ofGroup(group, sequence.pages), row * this.columns + abi.TABLE_HEADER);
+        const pages = sequence.holding.rows[group] ?? [];
+        const named = pages[0] === GONE ? pages.map((page) => Math.max(page, 0)) : pages;
+        table.set(named, row * this.columns + abi.TABLE_HEADER);
       }
       // It takes what is there now: the next group writes over it.
       this.program.write(name, table);
     }
-    this.tabled = queries.map(({ sequence }) => sequence.pages.length);
-  }
-
-  /** The pages of a state group, of those that belong together. */
-  private ofGroup(group: number, pages: readonly number[]): readonly number[] {
-    const together = this.tables.length;
-    return together === 1 ? pages : pages.map((page) => page * together + group);
+    this.tabled = queries.map(({ sequence }) => placesOf(sequence.holding));
   }
 
   private write(buffer: string, values: readonly number[]): void {

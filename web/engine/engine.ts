@@ -12,7 +12,7 @@
 import type { LoadedProgram } from "../device/base.ts";
 import { nudging, systemTimer, type Timer } from "../device/nudge.ts";
 import { EdgewiseError } from "../errors.ts";
-import { pagedState } from "../format/state.ts";
+import { footprintOf } from "../format/state.ts";
 import type { AtRest, Memory } from "./at-rest.ts";
 import { checkBurst, checkRequest } from "./check.ts";
 import type { Drafting } from "./drafts/drafting.ts";
@@ -84,7 +84,6 @@ export class GenerationEngine {
     const { pages, context, clock = () => performance.now(), timer = systemTimer } = options;
     const { maxBurst, firstChunk, drafter } = options;
     const { model } = program.manifest;
-    const { pageTokens } = pagedState(program.manifest);
     this.longest = Math.min(context, model.context);
     this.tokenizer = tokenizer;
     this.clock = clock;
@@ -92,7 +91,8 @@ export class GenerationEngine {
     if (maxBurst !== undefined) checkBurst(maxBurst);
     this.trace = options.trace ?? null;
     this.counted = new Metrics(() => clock() / 1000, this.trace);
-    this.schedule = new Schedule(program.pages, model.maxBatch, pageTokens, pages);
+    const footprint = footprintOf(program.manifest);
+    this.schedule = new Schedule(program.pages, model.maxBatch, footprint, this.longest, pages);
     this.room = new Room(program, this.schedule, {
       onFull: () => {
         this.feed.rewrite(); // the device's table says how long sequences may become
@@ -148,11 +148,10 @@ export class GenerationEngine {
 
   /** Pages, sequences and tokens found in pages, as `EngineStats` has them. */
   stats() {
-    const { restored = 0, saved = 0, shipped = 0, spilled = 0 } = this.atRest ?? {};
-    const { pageTokens } = pagedState(this.program.manifest);
+    const { restored = 0, saved = 0, spilled = 0, tokens } = this.atRest ?? {};
     return {
       ...this.schedule.stats(),
-      prefixBundleTokens: shipped * pageTokens,
+      prefixBundleTokens: tokens?.shipped ?? 0,
       pagesRestored: restored,
       pagesSaved: saved,
       ...this.feed.draftStats,
@@ -174,10 +173,9 @@ export class GenerationEngine {
   /** What was counted so far, by the names of `FAMILIES`. */
   metrics(): MetricsSnapshot {
     const stats = this.stats();
-    const { pageTokens } = pagedState(this.program.manifest);
-    const { prefixHitTokens: hits, pagesCached, pagesRestored } = stats;
+    const { prefixHitTokens: hits, pagesCached } = stats;
     const bundle = Math.min(stats.prefixBundleTokens, hits);
-    const disk = Math.min(pagesRestored * pageTokens, hits - bundle);
+    const disk = Math.min(this.atRest?.tokens.restored ?? 0, hits - bundle);
     return this.counted.snapshot({
       ...this.schedule.now(),
       ...stats,

@@ -8,7 +8,7 @@
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program, StateGroup } from "../format/manifest.ts";
-import { pagesTogether } from "../format/state.ts";
+import { GONE } from "./prefix.ts";
 
 /**
  * The first of a sequence's pages, and of its layers, that have numbers that are not finite, and
@@ -26,20 +26,20 @@ const SINGLE = 0x7f800000;
 /**
  * The error of a sequence that has no token after its first `tokens`.
  *
- * @param pages that these are in, in order. Nobody may write to them meanwhile.
+ * @param rows the pages that these are in, in order, of each state group. Nobody may write to them meanwhile.
  * @throws what reading from the program throws.
  */
 export async function notFinite(
   program: LoadedProgram,
-  pages: readonly number[],
+  rows: readonly (readonly number[])[],
   tokens: number,
 ): Promise<EdgewiseError> {
   const { stateDtype } = program.program;
-  const together = pagesTogether(program.manifest);
   let fault: Fault | null = null;
   for (const [nth, group] of program.manifest.stateGroups.entries()) {
+    const pages = (rows[nth] ?? []).filter((page) => page !== GONE);
     const found = await findFault(group, stateDtype, pages, (name, page) =>
-      program.read(name, page * together + nth, 1),
+      program.read(name, page, 1),
     );
     if (found && (!fault || found.layer < fault.layer)) fault = found;
   }

@@ -146,13 +146,14 @@ export class Feed {
     // Nothing is handed over meanwhile, so that nobody else is given these pages.
     for (const sequence of spoiled) {
       const count = sequence.prompt.length + sequence.tokens.length;
-      sequence.fail(await notFinite(this.program, this.pagesOf(sequence, count), count));
+      sequence.fail(await notFinite(this.program, this.rowsOf(sequence, count), count));
     }
   }
 
-  /** The pages that the first `tokens` of a sequence are in. */
-  private pagesOf({ pages }: Sequence, tokens: number): readonly number[] {
-    return pages.slice(0, pagesFor(tokens, pagedState(this.program.manifest).pageTokens));
+  /** The pages that the first `tokens` of a sequence are in, a row for each state group. */
+  private rowsOf({ holding }: Sequence, tokens: number): readonly (readonly number[])[] {
+    const count = pagesFor(tokens, pagedState(this.program.manifest).pageTokens);
+    return holding.rows.map((row) => row.slice(0, count));
   }
 
   /** Read the next rows of a prompt; false where pages are missing for them. */

@@ -5,11 +5,11 @@ import { EdgewiseError } from "../errors.ts";
 import { MAX_PAGES } from "../format/abi.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
 import {
+  type Footprint,
+  footprintOf,
   pagedState,
   pageRows,
   pageSize,
-  pagesFor,
-  pagesTogether,
   rowBytes,
 } from "../format/state.ts";
 
@@ -52,19 +52,16 @@ export function poolPages(
   least = context,
 ): number {
   const group = pagedState(manifest);
-  const one = pagesFor(context, group.pageTokens);
+  const footprint = footprintOf(manifest);
+  const one = footprint.pages(context);
   const tokens = Math.min(least, context);
-  const needed = pagesFor(tokens, group.pageTokens);
+  const needed = footprint.pages(tokens);
   const size = pageSize(program);
-  const together = pagesTogether(manifest);
-  const each = available === null ? Math.min(one, pagesFor(USUAL_CONTEXT, group.pageTokens)) : one;
-  let wanted = Math.max(
-    one,
-    Math.min(each * manifest.model.maxBatch, Math.floor(MAX_PAGES / together)),
-  );
+  const each = available === null ? Math.min(one, footprint.pages(USUAL_CONTEXT)) : one;
+  let wanted = Math.max(one, Math.min(each * manifest.model.maxBatch, MAX_PAGES));
   if (largestBuffer !== null) {
     const rows = [...pageRows(group, program.stateDtype).values()];
-    const layer = Math.max(1, ...rows.map(rowBytes)) * together;
+    const layer = Math.max(1, ...rows.map(rowBytes));
     if (needed * layer > largestBuffer) {
       throw new EdgewiseError(
         "device.memory",
@@ -107,18 +104,17 @@ export function isSmall({ handheld, gigabytes }: Machine, largestBuffer: number)
  */
 export function firstPages(
   program: Program,
-  pageTokens: number,
+  footprint: Footprint,
   most: number,
   small: boolean,
 ): number {
   const size = pageSize(program) || 1;
   if (!small) {
-    const usual = Math.max(pagesFor(USUAL_CONTEXT, pageTokens), Math.floor(KV_BYTES / size));
+    const usual = Math.max(footprint.pages(USUAL_CONTEXT), Math.floor(KV_BYTES / size));
     return Math.min(usual, most);
   }
-  const affordable = Math.floor(FIRST.bytes / size) * pageTokens;
-  const tokens = Math.min(Math.max(affordable, FIRST.least), FIRST.most);
-  return Math.min(pagesFor(tokens, pageTokens), most);
+  const affordable = Math.max(Math.floor(FIRST.bytes / size), footprint.pages(FIRST.least));
+  return Math.min(affordable, footprint.pages(FIRST.most), most);
 }
 
 /**
@@ -127,12 +123,12 @@ export function firstPages(
  */
 export function mostPages(
   program: Program,
-  pageTokens: number,
+  footprint: Footprint,
   context: number,
   pool: number,
 ): number {
   const size = pageSize(program) || 1;
-  return Math.min(pool, Math.max(pagesFor(context, pageTokens), Math.floor(KV_BYTES / size)));
+  return Math.min(pool, Math.max(footprint.pages(context), Math.floor(KV_BYTES / size)));
 }
 
 function mib(bytes: number): number {

@@ -2,38 +2,50 @@
  * Pages of KV memory and what is known about their contents: a prompt that begins as an earlier
  * one did adopts the pages that are there.
  *
- * The index owns full pages of sequences that have ended. A page is found by the page before it and
+ * The index owns full pages of sequences that have ended. A page is found by what comes before it and
  * its own token ids, so what is found is exactly the same history. The pages that were not asked
  * for longest go first when memory is needed; a page always outlives those that follow it.
+ *
+ * Each state group has pages of its own for the same tokens, all of one pool. Of a group with a window a sequence gives
+ * back, while it runs, what lies behind the window of its next token: the index owns it from then on, and it goes before
+ * all others. N tokens of a prompt come from pages where groups without a window have them all and each other group has
+ * those that token N sees (as vLLM's hybrid KV cache manager finds the longest hit of several groups).
  */
 
-import { pagesFor } from "../format/state.ts";
-import { PagePool } from "./pages.ts";
+import { type Footprint, pagesFor } from "../format/state.ts";
+import { type Entry, type Kept, type Place, Rack, type Writer } from "./rack.ts";
 
-/** Which plan wrote a page: their arithmetic may differ in the last bits. */
-export type Writer = "prefill" | "decode";
+/** Instead of a page that was given back, or was never needed: it lies behind a window. */
+export const GONE = -1;
 
-interface Entry {
-  readonly key: string;
-  /** Never used again, so that nothing can follow a page that is gone. */
-  readonly id: number;
-  readonly page: number;
-  readonly writer: Writer;
-  /** The page before it; null for the first of a history. */
-  readonly before: Entry | null;
-  readonly tokens: readonly number[];
+/** A page that a history needs: of its nth tokens, and of which state group. */
+export interface Wanted {
+  readonly nth: number;
+  readonly group: number;
 }
 
-/** A page of the index: what it holds, and behind which other. */
-export type Kept = Pick<Entry, "id" | "page" | "before" | "tokens">;
+/** What a sequence holds. */
+export interface Holding {
+  /** Its pages in order, a row for each state group; `GONE` stands for those behind a window. */
+  readonly rows: readonly number[][];
+  /** How many of its first pages others may find while it holds them, and where the last of them is. */
+  known: number;
+  at: Place | null;
+}
 
-/** What a sequence holds: its pages in order, the first of which have `cached` tokens already. */
+/** What a sequence holds that has been given nothing. */
+export const NOTHING: Holding = { rows: [], known: 0, at: null };
+
+/** Of how many pages of tokens, in order, what it holds is. */
+export function placesOf({ rows: [row] }: Holding): number {
+  return row?.length ?? 0;
+}
+
+/** What a sequence begins with, and how many tokens are in that already. */
 export interface Lease {
-  readonly pages: readonly number[];
+  readonly holding: Holding;
   readonly cached: number;
 }
-
-const ROOT = 0;
 
 export class PrefixPages {
   /** Tokens of all prompts that were looked up, and those of them that were found. */
@@ -41,122 +53,173 @@ export class PrefixPages {
   hitTokens = 0;
   /** Pages that there may be in the end. */
   most: number;
-  private readonly pool: PagePool;
+  private readonly rack: Rack;
+  private readonly footprint: Footprint;
   private readonly pageTokens: number;
-  /** The parent's id and the page's tokens to the page. */
-  private readonly entries = new Map<string, Entry>();
-  private readonly byPage = new Map<number, Entry>();
-  /** Those whose pages no sequence holds, in order of use: the oldest goes first. Who holds a page
-   * holds all before it, so what is oldest is the end of a history. */
-  private readonly idle = new Set<Entry>();
-  private ids = ROOT;
+  private readonly windows: Footprint["windows"];
 
   /**
    * @param pages that there are.
-   * @param pageTokens tokens that a page holds.
+   * @param footprint what sequences need of them.
    * @param most pages that there may be, once it has grown.
    */
-  constructor(pages: number, pageTokens: number, most = pages) {
-    this.pool = new PagePool(pages);
+  constructor(pages: number, footprint: Footprint, most = pages) {
+    this.rack = new Rack(pages, footprint.windows.length, footprint.pageTokens);
     this.most = most;
-    this.pageTokens = pageTokens;
+    this.footprint = footprint;
+    this.pageTokens = footprint.pageTokens;
+    this.windows = footprint.windows;
   }
 
   /** Pages in all. */
   get size(): number {
-    return this.pool.size;
+    return this.rack.pool.size;
   }
 
   /** Pages that hold nothing. */
   get free(): number {
-    return this.pool.free;
+    return this.rack.pool.free;
   }
 
   /** Pages that are free, or that nobody but the index holds. */
   get obtainable(): number {
-    return this.free + this.idle.size;
+    return this.rack.obtainable;
   }
 
   /** Pages of the index. */
   get cached(): number {
-    return this.entries.size;
+    return this.rack.byPage.size;
   }
 
   /**
    * Pages for `total` tokens that begin with `tokens`, or null where there are too few even in the
-   * end. Where too few are free now, those that are adopted only: the others come with `extend`.
+   * end. Those that are adopted only where too few are free now, or sequences give pages back as they go on: the others
+   * come with `extend`.
    *
    * @param adoptable most tokens that come from pages that are there.
    * @param promised pages that others have yet to get.
    */
   acquire(tokens: readonly number[], adoptable: number, total: number, promised = 0): Lease | null {
     const found = this.find(tokens, adoptable);
-    const needed = pagesFor(total, this.pageTokens) - found.length;
-    const toCome = this.most - this.pool.size;
-    const adoptedIdle = found.filter((entry) => this.idle.has(entry)).length;
-    if (this.obtainable - adoptedIdle + toCome < needed + promised) return null;
-    const adopted = found.map((entry) => entry.page);
-    this.pool.share(adopted);
-    for (const entry of found) this.idle.delete(entry);
-    const now = this.makeRoom(needed) ? needed : 0;
-    const cached = adopted.length * this.pageTokens;
-    this.queriedTokens += tokens.length;
-    this.hitTokens += cached;
-    return { pages: [...adopted, ...this.pool.allocate(now)], cached };
+    const adopted = this.seen(found, found.length);
+    const mine = adopted.filter((entry) => this.rack.isIdle(entry));
+    const alone = (group: number) => mine.filter((entry) => entry.group === group).length;
+    const needed = this.yetToGet(found.length, alone, total);
+    // Who holds one of these no longer holds it alone, and may have to get another in its place.
+    const instead = adopted.filter(
+      (one) => this.windows[one.group] !== null && !this.rack.isIdle(one),
+    );
+    const room = this.obtainable - mine.length + this.most - this.rack.pool.size;
+    if (room < needed + instead.length + promised) return null;
+    this.rack.adopt(adopted);
+    const rows = this.rowsOf(found.length, (group, nth) => found[nth]?.pages[group]?.page);
+    return this.lease(rows, needed, tokens.length);
   }
 
   /**
-   * Pages for `total` tokens that begin with these of another lease, all of which are full: nobody writes to them any
-   * more. Null as of `acquire`.
+   * Pages for `total` tokens that begin with the first `shared` pages of another lease, all of which are full: nobody
+   * writes to them any more; where it `canFork`. Null as of `acquire`.
    *
    * @param asked tokens of the prompt.
    */
-  fork(shared: readonly number[], asked: number, total: number, promised = 0): Lease | null {
-    const needed = pagesFor(total, this.pageTokens) - shared.length;
-    if (this.obtainable + this.most - this.pool.size < needed + promised) return null;
-    this.pool.share(shared);
-    const now = this.makeRoom(needed) ? needed : 0;
-    const cached = shared.length * this.pageTokens;
-    this.queriedTokens += asked;
-    this.hitTokens += cached;
-    return { pages: [...shared, ...this.pool.allocate(now)], cached };
+  fork(
+    { rows: from }: Holding,
+    shared: number,
+    asked: number,
+    total: number,
+    promised = 0,
+  ): Lease | null {
+    const rows = this.rowsOf(shared, (group, nth) => from[group]?.[nth]);
+    const pages = rows.map((row) => row.filter((page) => page !== GONE));
+    const needed = this.yetToGet(shared, () => 0, total);
+    const instead = pages.filter((_, group) => this.windows[group] !== null).flat(); // as in `acquire`
+    const room = this.obtainable + this.most - this.rack.pool.size;
+    if (room < needed + instead.length + promised) return null;
+    this.rack.pool.share(pages.flat());
+    return this.lease(rows, needed, asked);
   }
 
-  /** More pages for a lease, of those that are `obtainable`. */
-  extend(pages: readonly number[], more: number): readonly number[] {
-    this.makeRoom(more);
-    return [...pages, ...this.pool.allocate(more)];
+  /** Whether a lease still has all of its first `shared` pages that the token after them sees. */
+  canFork({ rows }: Holding, shared: number): boolean {
+    return rows.every(
+      (row, group) => !row.slice(0, shared).includes(GONE, this.first(group, shared)),
+    );
+  }
+
+  /** More pages of each group for a lease, of those that are `obtainable`. */
+  extend({ rows }: Holding, more: number): void {
+    this.rack.makeRoom(more * rows.length);
+    for (const row of rows) row.push(...this.rack.pool.allocate(more));
+  }
+
+  /**
+   * Give back what lies behind the windows of a sequence's next token. Others can find it until its room is needed.
+   *
+   * @param tokens what is in its pages for sure, in order; the first `prefilled` were written by prefill.
+   */
+  leave(holding: Holding, count: number, tokens: () => readonly number[], prefilled: number): void {
+    if (!this.footprint.bounded) return;
+    const { rows } = holding;
+    const ends = rows.map(({ length }, group) => Math.min(this.behind(group, count), length));
+    if (!rows.some((row, group) => (row[(ends[group] ?? 0) - 1] ?? GONE) !== GONE)) return;
+    this.publish(holding, tokens(), prefilled);
+    for (const [group, row] of rows.entries()) {
+      const end = ends[group] ?? 0;
+      let start = end;
+      while (start > 0 && row[start - 1] !== GONE) start -= 1;
+      for (const page of row.splice(start, end - start, ...gone(end - start))) {
+        this.rack.leave(page);
+      }
+    }
+  }
+
+  /** Pages that a sequence has yet to get, at most, beside those that it holds alone, for so many tokens. */
+  owed(holding: Holding, total: number): number {
+    const { rows } = holding;
+    const alone = (group: number) => {
+      const row = rows[group] ?? [];
+      let count = 0;
+      for (let nth = row.length - 1; nth >= 0; nth--) {
+        const page = row[nth] ?? GONE;
+        if (page === GONE) break;
+        if (this.rack.holders(page) === 1) count += 1;
+      }
+      return count;
+    };
+    return this.yetToGet(placesOf(holding), alone, total);
   }
 
   /** Have so many pages in all. */
   grow(pages: number): void {
-    this.pool.grow(pages);
+    this.rack.pool.grow(pages);
   }
 
   /** Have so few pages, or as many more as what is in them asks for: how many there are then. There may be as many as before. */
   shrink(least: number): number {
-    return this.pool.shrink(least);
+    return this.rack.pool.shrink(least);
   }
 
   /** The pages that nobody holds, those first that were not used for longest: who follows another is before it. */
   get resting(): readonly Kept[] {
-    return [...this.idle];
+    return this.rack.resting;
   }
 
-  /** Let go of those of these pages that nobody holds and that no page which stays follows; how many that were. */
+  /** Let go of those of these pages that nobody holds and, without a window, that no page which stays follows; how many that were. */
   letGo(pages: ReadonlySet<Kept>): number {
     const followers = new Map<number, number>();
-    const count = ({ before }: Entry, more: number) => {
-      if (before) followers.set(before.id, (followers.get(before.id) ?? 0) + more);
+    const count = ({ place: { before }, group }: Entry, more: number) => {
+      if (!before || this.windows[group] !== null) return;
+      followers.set(before.id, (followers.get(before.id) ?? 0) + more);
     };
-    for (const entry of this.entries.values()) count(entry, 1);
-    const before = this.idle.size;
-    for (const entry of this.idle) {
-      if (!pages.has(entry) || (followers.get(entry.id) ?? 0) > 0) continue;
-      this.forget(entry);
+    for (const entry of this.rack.byPage.values()) count(entry, 1);
+    const before = this.rack.byPage.size;
+    for (const entry of this.rack.resting) {
+      const needed = this.windows[entry.group] === null && (followers.get(entry.place.id) ?? 0) > 0;
+      if (!pages.has(entry) || needed) continue;
+      this.rack.forget(entry);
       count(entry, -1);
     }
-    return before - this.idle.size;
+    return before - this.rack.byPage.size;
   }
 
   /**
@@ -164,33 +227,42 @@ export class PrefixPages {
    *
    * @param tokens what is in them, in order; the first `prefilled` were written by prefill.
    */
-  retire(tokens: readonly number[], pages: readonly number[], prefilled: number): void {
-    const full = Math.min(Math.floor(tokens.length / this.pageTokens), pages.length);
+  retire(tokens: readonly number[], holding: Holding, prefilled: number): void {
+    const { rows } = holding;
+    const full = Math.min(Math.floor(tokens.length / this.pageTokens), rows[0]?.length ?? 0);
     const kept: Entry[] = [];
-    for (const [nth, page] of pages.slice(0, full).entries()) {
-      const before = kept.at(-1) ?? null;
-      let entry = this.entries.get(this.keyOf(before?.id ?? ROOT, tokens, nth));
-      if (entry) {
-        this.pool.release([page]); // the sequence's own copy, or its share of this one
-      } else {
-        const doubted = this.byPage.get(page); // it follows one that was in doubt
-        if (doubted) this.forget(doubted);
-        const writer = (nth + 1) * this.pageTokens <= prefilled ? "prefill" : "decode";
-        entry = this.enter(before, tokens, nth, page, writer);
+    let place: Place | null = null;
+    for (let nth = 0; nth < full; nth++) {
+      place = this.rack.reach(place, tokens, nth);
+      for (const [group, row] of rows.entries()) {
+        const page = row[nth] ?? GONE;
+        if (page === GONE) continue;
+        const known = place.pages[group];
+        if (known) this.rack.pool.release([page]); // the sequence's own copy, or its share of this one
+        kept.push(known ?? this.rack.enter(place, group, page, this.writerOf(nth, prefilled)));
       }
-      kept.push(entry);
     }
-    this.pool.release(pages.slice(full));
-    this.rest(kept);
+    for (const row of rows) this.rack.pool.release(row.slice(full));
+    this.follow(holding, null, 0);
+    if (place) this.rack.prune(place);
+    this.rack.rest(kept);
   }
 
-  /** Take back the pages of a sequence whose contents are in doubt: nobody finds them any more. */
-  discard(pages: readonly number[]): void {
-    for (const page of new Set(pages)) {
-      const entry = this.byPage.get(page);
-      if (entry) this.forget(entry);
-    }
-    this.pool.release(pages);
+  /**
+   * Take back the pages of a sequence whose contents are in doubt: nobody finds them any more, nor those that it has
+   * given back, nor what follows any of them.
+   *
+   * @param tokens what should be in them.
+   */
+  discard(tokens: readonly number[], holding: Holding): void {
+    const pages = holding.rows.flat().filter((page) => page !== GONE);
+    const entries = pages.map((page) => this.rack.byPage.get(page));
+    const left = this.footprint.bounded
+      ? this.rack.chain(tokens).flatMap((place) => place.pages)
+      : [];
+    this.drop([...entries, ...left].filter((entry) => entry !== undefined));
+    this.rack.pool.release(pages);
+    this.follow(holding, null, 0);
   }
 
   /** How many pages a prompt would adopt. */
@@ -201,135 +273,208 @@ export class PrefixPages {
   /** How many pages more there would have to be for so many others, if what is here of these histories is to stay. */
   missing(count: number, histories: readonly (readonly number[])[]): number {
     if (count <= this.free) return 0;
-    const found = histories.flatMap((tokens) => this.find(tokens, tokens.length));
-    const stay = new Set(found.filter((entry) => this.idle.has(entry)));
+    const here = histories.flatMap((tokens) =>
+      this.rack.chain(tokens).flatMap(({ pages }) => pages),
+    );
+    const stay = new Set(here.filter((entry) => entry && this.rack.isIdle(entry)));
     return Math.max(0, count - (this.obtainable - stay.size));
   }
 
+  /** Whether sequences give pages back as they go on. */
+  get bounded(): boolean {
+    return this.footprint.bounded;
+  }
+
+  /** The pages that are not here of those that a sequence needs to begin with the first `count` of a history. */
+  lacks(tokens: readonly number[], count: number): Wanted[] {
+    return this.missingOf(this.rack.chain(tokens), count);
+  }
+
   /**
-   * Pages for what is kept elsewhere of a history, of which the first `nth` and no more are here: as many as can be had
-   * without those. They are found from now on: they have to be written before anything else is submitted.
+   * Pages for what is kept elsewhere of a history: as many as can be had without those that a sequence needs to begin
+   * with the first `count`, and of a group without a window those only that what is before them is there, too. Null
+   * stands for one that is here. They are found from now on: they have to be written before anything else is submitted.
    */
-  place(tokens: readonly number[], nth: number, count: number): readonly Kept[] {
-    const kept = this.find(tokens, (nth + count) * this.pageTokens);
-    if (kept.length !== nth) return [];
-    this.rest(kept);
-    const mine = kept.filter((entry) => this.idle.has(entry)).length;
-    const room = Math.min(count, this.obtainable - mine);
-    if (room <= 0 || !this.makeRoom(room)) return [];
-    const placed: Entry[] = [];
-    for (const page of this.pool.allocate(room)) {
-      const before = placed.at(-1) ?? kept.at(-1) ?? null;
-      placed.push(this.enter(before, tokens, nth + placed.length, page, "prefill"));
+  place(tokens: readonly number[], count: number, wanted: readonly Wanted[]): (Kept | null)[] {
+    const before = this.rack.chain(tokens);
+    const kept = this.seen(before.slice(0, count), count);
+    this.rack.rest(kept);
+    const lacking = wanted.filter(({ nth, group }) => !before[nth]?.pages[group]).length;
+    const mine = kept.filter((entry) => this.rack.isIdle(entry)).length;
+    let room = Math.min(lacking, this.obtainable - mine);
+    this.rack.makeRoom(room);
+    const chain: Place[] = [];
+    const placed: (Entry | null)[] = [];
+    for (const { nth, group } of wanted) {
+      while (chain.length <= nth)
+        chain.push(this.rack.reach(chain.at(-1) ?? null, tokens, chain.length));
+      const place = chain[nth];
+      const follows = this.windows[group] === null && nth > 0;
+      if (!place || (follows && !chain[nth - 1]?.pages[group])) break;
+      if (place.pages[group]) {
+        placed.push(null);
+        continue;
+      }
+      if (room === 0) break;
+      room -= 1;
+      const [page = GONE] = this.rack.pool.allocate(1);
+      placed.push(this.rack.enter(place, group, page, "prefill"));
     }
-    this.rest([...kept, ...placed]);
+    const last = chain.at(-1);
+    if (last) this.rack.prune(last);
+    this.rack.rest([...kept, ...placed.filter((entry) => entry !== null)]);
     return placed;
   }
 
-  /** The pages that came to be kept after the one of that id, in this order: whoever is before another comes first. */
+  /** The pages that came to be kept after the one of that id, in this order. */
   after(id: number): readonly Kept[] {
-    return [...this.entries.values()].filter((entry) => entry.id > id);
+    return [...this.rack.byPage.values()].filter((entry) => entry.id > id);
   }
 
   /** Nobody finds these any more, nor what follows them. */
   drop(kept: readonly Kept[]): void {
-    const ids = new Set(kept.map(({ id }) => id));
-    for (const entry of [...this.entries.values()]) {
-      if (entry.before && ids.has(entry.before.id)) ids.add(entry.id);
-      if (ids.has(entry.id)) this.forget(entry);
-    }
+    this.rack.drop(kept);
   }
 
   /** Whether a page is still here. */
   keeps({ id, page }: Kept): boolean {
-    return this.byPage.get(page)?.id === id;
+    return this.rack.byPage.get(page)?.id === id;
   }
 
   /** Who wrote the pages that a prompt of these tokens would adopt. */
-  writers(tokens: readonly number[]): Writer[] {
-    return this.find(tokens, tokens.length).map((entry) => entry.writer);
+  writers(tokens: readonly number[]): (Writer | undefined)[] {
+    return this.find(tokens, tokens.length).map(({ pages }) => pages.find(Boolean)?.writer);
   }
 
   /** What is inconsistent where sequences hold `held`, as sentences; empty where all is sound. */
-  check(held: readonly (readonly number[])[]): string[] {
-    const expected = new Array<number>(this.pool.size).fill(0);
-    for (const page of [...held.flat(), ...[...this.entries.values()].map((e) => e.page)]) {
-      expected[page] = (expected[page] ?? 0) + 1;
-    }
-    const wrong = expected.flatMap((count, page) => {
-      const owners = this.pool.owners(page);
-      return owners === count ? [] : [`Page ${page} has ${owners} owners, not ${count}.`];
+  check(held: readonly Holding[]): string[] {
+    const rows = held.flatMap((one) => [...one.rows.entries()]);
+    const wrong = rows.flatMap(([group, row]) => {
+      const count = row.filter((page) => page !== GONE).length;
+      const most = this.footprint.most(this.windows[group] ?? null);
+      return count > most ? [`A sequence has ${count} pages of a window, not ${most}.`] : [];
     });
-    const resting = [...this.entries.values()].filter(({ page }) => this.pool.owners(page) === 1);
-    if (resting.length !== this.idle.size || resting.some((entry) => !this.idle.has(entry))) {
-      wrong.push(`${resting.length} pages are held by nobody, not ${this.idle.size}.`);
+    const pages = rows.flatMap(([, row]) => row).filter((page) => page !== GONE);
+    return [
+      ...this.rack.check(
+        pages,
+        held.map(({ at }) => at),
+      ),
+      ...wrong,
+    ];
+  }
+
+  /** How many of the first pages of a group lie behind the window of the token after so many. */
+  private behind(group: number, tokens: number): number {
+    return this.footprint.behind(this.windows[group] ?? null, tokens);
+  }
+
+  /** The first page of a group that the token after so many pages sees. */
+  private first(group: number, pages: number): number {
+    return this.behind(group, pages * this.pageTokens);
+  }
+
+  /** Rows of so many pages, without those that the token after them does not see. */
+  private rowsOf(
+    count: number,
+    pageOf: (group: number, nth: number) => number | undefined,
+  ): number[][] {
+    return this.windows.map((_, group) => {
+      const first = this.first(group, count);
+      return Array.from({ length: count }, (_, nth) =>
+        nth < first ? GONE : (pageOf(group, nth) ?? GONE),
+      );
+    });
+  }
+
+  /** A lease of rows that are shared already, with all its other pages where it keeps them and they are there. */
+  private lease(rows: number[][], needed: number, asked: number): Lease {
+    const holding = { rows, known: 0, at: null };
+    const cached = (rows[0]?.length ?? 0) * this.pageTokens;
+    this.queriedTokens += asked;
+    this.hitTokens += cached;
+    if (!this.footprint.bounded && this.rack.makeRoom(needed))
+      this.extend(holding, needed / rows.length);
+    return { holding, cached };
+  }
+
+  /**
+   * Pages of all groups that a sequence of `total` tokens comes to hold, at most, beside its first `count`: of a group
+   * with a window those do not count that it holds alone, since others get them when it gives them back.
+   */
+  private yetToGet(count: number, alone: (group: number) => number, total: number): number {
+    const more = Math.max(pagesFor(total, this.pageTokens) - count, 0);
+    return this.windows.reduce<number>((sum, window, group) => {
+      const most = window === null ? more : this.footprint.most(window) - alone(group);
+      return sum + Math.min(more, most);
+    }, 0);
+  }
+
+  /** Let others find the full pages of a sequence that goes on, as far as nobody else has given them any such. */
+  private publish(holding: Holding, tokens: readonly number[], prefilled: number): void {
+    const full = Math.floor(tokens.length / this.pageTokens);
+    let { at } = holding;
+    for (let nth = holding.known; nth < full; nth++) {
+      at = this.rack.reach(at, tokens, nth);
+      for (const [group, row] of holding.rows.entries()) {
+        const page = row[nth] ?? GONE;
+        if (page === GONE || at.pages[group] || this.rack.byPage.has(page)) continue;
+        this.rack.pool.share([page]);
+        this.rack.enter(at, group, page, this.writerOf(nth, prefilled));
+      }
     }
-    return [...this.pool.check(), ...wrong];
+    this.follow(holding, at, Math.max(full, holding.known));
   }
 
-  private enter(
-    before: Entry | null,
-    tokens: readonly number[],
-    nth: number,
-    page: number,
-    writer: Writer,
-  ): Entry {
-    this.ids += 1;
-    const start = nth * this.pageTokens;
-    const entry = {
-      key: this.keyOf(before?.id ?? ROOT, tokens, nth),
-      id: this.ids,
-      page,
-      writer,
-      before,
-      tokens: tokens.slice(start, start + this.pageTokens),
-    };
-    this.entries.set(entry.key, entry);
-    this.byPage.set(page, entry);
-    return entry;
+  /** A sequence goes on behind a place, which stays for it. */
+  private follow(holding: Holding, at: Place | null, known: number): void {
+    if (at) at.followers += 1;
+    const before = holding.at;
+    holding.at = at;
+    holding.known = known;
+    if (!before) return;
+    before.followers -= 1;
+    this.rack.prune(before);
   }
 
-  private find(tokens: readonly number[], adoptable: number): Entry[] {
-    const found: Entry[] = [];
-    let parent = ROOT;
-    for (let nth = 0; (nth + 1) * this.pageTokens <= adoptable; nth++) {
-      const entry = this.entries.get(this.keyOf(parent, tokens, nth));
-      if (!entry) break;
-      found.push(entry);
-      parent = entry.id;
-    }
-    return found;
+  private writerOf(nth: number, prefilled: number): Writer {
+    return (nth + 1) * this.pageTokens <= prefilled ? "prefill" : "decode";
   }
 
-  /** The pages of a history, which were used just now, may go if nobody else holds them; the last
-   * one first. */
-  private rest(history: readonly Entry[]): void {
-    for (const entry of history.toReversed()) {
-      this.idle.delete(entry);
-      if (this.pool.owners(entry.page) === 1) this.idle.add(entry);
+  /** The first places of a history, as many as a sequence can begin with. */
+  private find(tokens: readonly number[], adoptable: number): Place[] {
+    const chain = this.rack.chain(tokens, adoptable);
+    let count = chain.length;
+    for (;;) {
+      const [first] = this.missingOf(chain, count);
+      if (!first) return chain.slice(0, count);
+      count = first.nth; // whoever begins with more needs this one, too
     }
   }
 
-  /** Free `needed` pages if that can be done, giving up the oldest that nobody holds. */
-  private makeRoom(needed: number): boolean {
-    const lacking = needed - this.pool.free;
-    if (lacking > this.idle.size) return false;
-    for (const entry of this.idle) {
-      if (this.pool.free >= needed) break;
-      this.forget(entry);
+  /** The pages that these places lack of those that the token after the first `count` sees, in order. */
+  private missingOf(chain: readonly Place[], count: number): Wanted[] {
+    const firsts = this.windows.map((_, group) => this.first(group, count));
+    const missing: Wanted[] = [];
+    for (let nth = 0; nth < count; nth++) {
+      for (const [group, first] of firsts.entries()) {
+        if (nth >= first && !chain[nth]?.pages[group]) missing.push({ nth, group });
+      }
     }
-    return true;
+    return missing;
   }
 
-  private forget(entry: Entry): void {
-    this.entries.delete(entry.key);
-    this.byPage.delete(entry.page);
-    this.idle.delete(entry);
-    this.pool.release([entry.page]);
+  /** What is kept of these places that the token after the first `count` sees, in order. */
+  private seen(places: readonly Place[], count: number): Entry[] {
+    const firsts = this.windows.map((_, group) => this.first(group, count));
+    return places.flatMap(({ pages }, nth) =>
+      pages
+        .filter((entry) => entry !== undefined)
+        .filter(({ group }) => nth >= (firsts[group] ?? 0)),
+    );
   }
+}
 
-  private keyOf(parent: number, tokens: readonly number[], nth: number): string {
-    const start = nth * this.pageTokens;
-    return `${parent}:${tokens.slice(start, start + this.pageTokens).join()}`;
-  }
+function gone(count: number): number[] {
+  return new Array<number>(count).fill(GONE);
 }

@@ -6,7 +6,7 @@
 
 import type { LoadedProgram } from "../device/base.ts";
 import { boundOf, distance, type Proof } from "../format/proof.ts";
-import { pagedState, pagesFor } from "../format/state.ts";
+import { groupsOf, pagedState, pagesFor } from "../format/state.ts";
 import { Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
 import { samplingParams } from "./sampling.ts";
 import { Sequence } from "./sequence.ts";
@@ -20,7 +20,7 @@ const NO_TEXT = { stream: () => ({ push: () => "", finish: () => "" }) };
  * The first tokens come in two chunks, which are for different plans, the next two one at a time, the
  * last of them beside another sequence. Nobody else may be using the program.
  *
- * @param pages how many it has; where they are too few, nothing happens.
+ * @param pages how many it has, of all state groups; where they are too few, nothing happens.
  * @throws EdgewiseError `device.output` where it computes something else; `device.lost` and whatever
  *   else running it throws.
  */
@@ -29,9 +29,12 @@ export async function prove(program: LoadedProgram, proof: Proof, pages: number)
   const { pageTokens } = pagedState(program.manifest);
   const last = proof.tokens.length - 1;
   const own = pagesFor(last + 1, pageTokens);
-  if (last < pageTokens + 2 || last + 1 >= context || own >= pages) return;
+  const groups = groupsOf(program.manifest);
+  if (last < pageTokens + 2 || last + 1 >= context || (own + 1) * groups > pages) return;
   const batch = new Batch(program);
-  const first = reading(proof, context, last - 1, upTo(own), 0);
+  const rowsOf = (pages: readonly number[]) =>
+    upTo(groups).map((group) => pages.map((page) => page * groups + group));
+  const first = reading(proof, context, last - 1, rowsOf(upTo(own)), 0);
   for (const [from, to] of [
     [0, pageTokens + 1],
     [pageTokens + 1, last - 1],
@@ -49,7 +52,7 @@ export async function prove(program: LoadedProgram, proof: Proof, pages: number)
   await drawn(program, proof, batch, "decode", decoding(batch, [first], last), [last - 1]);
   go(first, proof, last);
   // Another that has read just the first page, which both of them look at.
-  const other = reading(proof, context, pageTokens, [0, own], 1);
+  const other = reading(proof, context, pageTokens, rowsOf([0, own]), 1);
   go(other, proof, pageTokens);
   const both = batch.sequences > 1 ? [first, other] : [first];
   const places = both.map(({ kvLen }) => kvLen);
@@ -68,12 +71,12 @@ function reading(
   { tokens }: Proof,
   context: number,
   count: number,
-  pages: readonly number[],
+  rows: number[][],
   slot: number,
 ): Sequence {
   const options = { tokenizer: NO_TEXT, eos: [], context, clock: () => 0 };
   const made = new Sequence({ prompt: tokens.slice(0, count), params: GREEDY }, options);
-  made.pages = pages;
+  made.holding = { rows, known: 0, at: null };
   made.slot = slot;
   return made;
 }

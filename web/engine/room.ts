@@ -53,9 +53,13 @@ export class Room {
     this.missing = 0;
   }
 
-  /** Whether these have pages for so many tokens. More are made otherwise, if there may be more. */
+  /**
+   * Whether these have pages for so many tokens. More are made otherwise, if there may be more, unless what is under way
+   * has to be heard of first.
+   */
   has(needs: readonly Need[]): boolean {
     const { schedule } = this;
+    if (schedule.outrun(needs)) return false;
     const missing = schedule.extend(needs);
     if (missing === 0) return true;
     this.missing += missing;

@@ -1,9 +1,9 @@
 /** Who waits, who is prefilled, who decodes, and what memory each of them holds. */
 
 import { EdgewiseError } from "../errors.ts";
-import { pagesFor } from "../format/state.ts";
+import { type Footprint, pagesFor } from "../format/state.ts";
 import type { Now } from "./metrics/record.ts";
-import { type Lease, PrefixPages } from "./prefix.ts";
+import { type Lease, PrefixPages, placesOf } from "./prefix.ts";
 import type { Sequence } from "./sequence.ts";
 import { byTurn, passedBy } from "./turn.ts";
 
@@ -26,17 +26,20 @@ export class Schedule {
   private arrivals = 0;
   private slots: number[];
   private readonly slotCount: number;
-  private readonly pageTokens: number;
+  private readonly footprint: Footprint;
+  private readonly context: number;
 
   /**
    * @param pages that there are.
    * @param slots most sequences that hold pages at once.
-   * @param pageTokens tokens that a page holds.
+   * @param footprint what sequences need of pages.
+   * @param context most tokens of a sequence, however many pages there are.
    * @param most pages that there may be, once there are more.
    */
-  constructor(pages: number, slots: number, pageTokens: number, most = pages) {
-    this.pageTokens = pageTokens;
-    this.memory = new PrefixPages(pages, pageTokens, most);
+  constructor(pages: number, slots: number, footprint: Footprint, context: number, most = pages) {
+    this.footprint = footprint;
+    this.context = context;
+    this.memory = new PrefixPages(pages, footprint, most);
     this.slotCount = slots;
     this.slots = [...new Array(slots).keys()];
   }
@@ -88,7 +91,7 @@ export class Schedule {
     this.waiting = others.sort(byTurn);
     this.slots.shift();
     sequence.slot = slot;
-    sequence.pages = lease.pages;
+    sequence.holding = lease.holding;
     sequence.begin(lease.cached);
     sequence.sent = lease.cached;
     sequence.written = lease.cached;
@@ -96,18 +99,32 @@ export class Schedule {
     this.prefilling = sequence;
   }
 
-  /** Give each pages for so many tokens; where too few are free nobody gets any: how many are missing. */
+  /** Whether what is under way for one of these would be more than pages behind windows are counted for. */
+  outrun(needs: readonly Need[]): boolean {
+    const { bounded, step } = this.footprint;
+    return bounded && needs.some(([{ written }, tokens]) => tokens - written > step);
+  }
+
+  /**
+   * Give each pages for so many tokens; where too few are free nobody gets any: how many are missing. Who gets some gives
+   * back those that lie behind its windows.
+   */
   extend(needs: readonly Need[]): number {
-    const wanting = needs.map(([sequence, tokens]) => {
-      const pages = pagesFor(Math.min(tokens, sequence.total), this.pageTokens);
-      return { sequence, more: Math.max(pages - sequence.pages.length, 0) };
-    });
-    if (wanting.every(({ more }) => more === 0)) return 0;
-    const missing = wanting.reduce((sum, { more }) => sum + more, -this.memory.obtainable);
-    if (missing > 0) return missing;
-    for (const { sequence, more } of wanting) {
-      if (more > 0) sequence.pages = this.memory.extend(sequence.pages, more);
+    const wanting = needs
+      .map(([sequence, tokens]) => {
+        const pages = pagesFor(Math.min(tokens, sequence.total), this.footprint.pageTokens);
+        return { sequence, more: pages - placesOf(sequence.holding) };
+      })
+      .filter(({ more }) => more > 0);
+    if (wanting.length === 0) return 0;
+    for (const { sequence } of wanting) {
+      const { holding, written, prefilled } = sequence;
+      this.memory.leave(holding, written, () => sequence.history(written), prefilled);
     }
+    const groups = this.footprint.windows.length;
+    const missing = wanting.reduce((sum, { more }) => sum + more * groups, -this.memory.obtainable);
+    if (missing > 0) return missing;
+    for (const { sequence, more } of wanting) this.memory.extend(sequence.holding, more);
     return 0;
   }
 
@@ -173,7 +190,7 @@ export class Schedule {
   /** Begin with memory that holds nothing. Nobody may hold pages. */
   renew(pages: number, most: number): void {
     const { queriedTokens, hitTokens } = this.memory;
-    this.memory = new PrefixPages(pages, this.pageTokens, most);
+    this.memory = new PrefixPages(pages, this.footprint, most);
     this.memory.queriedTokens = queriedTokens;
     this.memory.hitTokens = hitTokens;
   }
@@ -190,15 +207,13 @@ export class Schedule {
 
   /** Tokens that all pages there may be can hold. */
   get mostTokens(): number {
-    return this.memory.most * this.pageTokens;
+    return this.footprint.tokens(this.memory.most, this.context);
   }
 
   /** Pages that were promised to those that hold some, and that they have yet to get. */
   private get promised(): number {
-    const missing = this.holders.map(
-      ({ total, pages }) => pagesFor(total, this.pageTokens) - pages.length,
-    );
-    return missing.reduce((sum, count) => sum + Math.max(count, 0), 0);
+    const owed = this.holders.map(({ total, holding }) => this.memory.owed(holding, total));
+    return owed.reduce((sum, count) => sum + count, 0);
   }
 
   stats() {
@@ -216,14 +231,15 @@ export class Schedule {
 
   /** Pages and sequences as metrics have them. */
   now(): Now {
-    const { pages, pagesFree, pagesCached, running, waiting } = this.stats();
+    const { pages, running, waiting } = this.stats();
     const kvTokens = this.holders.reduce((sum, { written }) => sum + written, 0);
-    return { pages, pagesUsed: pages - pagesFree - pagesCached, running, waiting, kvTokens };
+    const pagesUsed = pages - this.memory.obtainable;
+    return { pages, pagesUsed, running, waiting, kvTokens };
   }
 
   /** What is inconsistent about slots and pages, as sentences; empty where all is sound. */
   check(): string[] {
-    const problems = this.memory.check(this.holders.map((sequence) => sequence.pages));
+    const problems = this.memory.check(this.holders.map((sequence) => sequence.holding));
     const slots = [...this.slots, ...this.holders.map((sequence) => sequence.slot)];
     const sound = new Set(slots).size === this.slotCount && slots.length === this.slotCount;
     return sound ? problems : [...problems, `The slots are ${slots.join(", ")}.`];
@@ -236,9 +252,13 @@ export class Schedule {
     const adoptable = kvLen - 1;
     const history = sequence.history(kvLen);
     const leads = leader && tokens.length === 0 && this.running.includes(leader);
-    const shared = leads ? Math.floor((prompt.length - 1) / this.pageTokens) : 0;
-    if (leads && this.memory.adoptable(history, adoptable) < shared) {
-      return this.memory.fork(leader.pages.slice(0, shared), history.length, total, this.promised);
+    const shared = leads ? Math.floor((prompt.length - 1) / this.footprint.pageTokens) : 0;
+    if (
+      leads &&
+      this.memory.adoptable(history, adoptable) < shared &&
+      this.memory.canFork(leader.holding, shared)
+    ) {
+      return this.memory.fork(leader.holding, shared, history.length, total, this.promised);
     }
     return this.memory.acquire(history, adoptable, total, this.promised);
   }
@@ -248,9 +268,10 @@ export class Schedule {
   }
 
   private retire(sequence: Sequence): void {
-    const { pages, failure, written, prefilled } = sequence;
-    if (failure) this.memory.discard(pages);
-    else this.memory.retire(sequence.history(written), pages, prefilled);
+    const { holding, failure, written, prefilled } = sequence;
+    const history = sequence.history(written);
+    if (failure) this.memory.discard(history, holding);
+    else this.memory.retire(history, holding, prefilled);
     if (this.prefilling === sequence) this.prefilling = null;
     this.running = this.running.filter((other) => other !== sequence);
     this.slots = [...this.slots, sequence.slot].sort((a, b) => a - b);

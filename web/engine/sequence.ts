@@ -7,6 +7,7 @@ import { timingsOf, usageOf } from "./completion.ts";
 import { type Constraint, Guide, misled } from "./constraint.ts";
 import type { DrawnLogprob } from "./logprobs.ts";
 import type { EndReason, RequestRecord } from "./metrics/record.ts";
+import { type Holding, NOTHING } from "./prefix.ts";
 import { type SamplingParams, without } from "./sampling.ts";
 import { StopStrings } from "./stops.ts";
 import { TextStream } from "./stream.ts";
@@ -75,7 +76,7 @@ export class Sequence {
   /** Row of per-sequence state on the device while running, otherwise -1. */
   slot = -1;
   /** KV pages held while running, in the end for the prompt and `maxTokens`. */
-  pages: readonly number[] = [];
+  holding: Holding = NOTHING;
   /** Tokens whose KV the device was told to write, and those for which it has said it has. */
   sent = 0;
   written = 0;
@@ -336,7 +337,7 @@ export class Sequence {
   /** Forget what a lost device held: the sequence begins again with its tokens so far. */
   rewind(): void {
     this.slot = -1;
-    this.pages = [];
+    this.holding = NOTHING;
     this.sent = 0;
     this.written = 0;
     this.prefilled = 0;

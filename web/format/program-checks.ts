@@ -6,7 +6,7 @@ import type { Expr } from "./expr.ts";
 import type { BundleManifest, Entry, Program, StateGroup, TensorEntry } from "./manifest.ts";
 import type { Plan, PlanBuffer } from "./plan.ts";
 import { checkShared } from "./plan-checks.ts";
-import { PAGES, pageRows, pagesFor, pagesTogether, rowBytes } from "./state.ts";
+import { groupsOf, PAGES, pageRows, pagesFor, rowBytes } from "./state.ts";
 
 /** Shared buffers that a program may lack. */
 const OPTIONAL: ReadonlySet<string> = new Set(["logprobs", "logprob_ids", "hidden"]);
@@ -148,7 +148,7 @@ function groupBytes(group: StateGroup, program: Program, buffers: BufferTable): 
 function checkBuffers(manifest: BundleManifest, program: Program, buffers: BufferTable): void {
   const { context, hidden, maxBatch, prefillChunk, vocab } = manifest.model;
   const pages = manifest.stateGroups.map((group) => pagesFor(context, group.pageTokens));
-  const groups = pagesTogether(manifest);
+  const groups = groupsOf(manifest);
   const bounds = { rows: prefillChunk, batch: maxBatch, pages: Math.max(0, ...pages), groups };
   for (const [name, [role, dtype, shape]] of sharedBuffers({ ...bounds, hidden, vocab })) {
     const buffer = buffers.get(name);

@@ -5,8 +5,9 @@
  * group, which refuses what the kernels are not compiled for.
  */
 
+import { sha256 } from "../digest.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
-import { PAGE_TOKENS, TABLES } from "./abi.ts";
+import { PAGE_TOKENS, RING, TABLES } from "./abi.ts";
 import type { BundleManifest, Program, StateGroup } from "./manifest.ts";
 import { DTYPES } from "./plan.ts";
 
@@ -58,18 +59,90 @@ export function pagedState(manifest: BundleManifest): StateGroup {
   return first;
 }
 
-/**
- * How many pages of the pool belong together: one of each state group, for the same tokens. Whatever is not a kernel
- * takes them as one page: page p is the pages p * n to p * n + n - 1 of the pool. So in a tab the pages behind a window
- * stay as long as all others.
- */
-export function pagesTogether({ stateGroups }: BundleManifest): number {
+/** How many state groups a bundle has: as many tables, and a page of each for the same tokens. */
+export function groupsOf({ stateGroups }: BundleManifest): number {
   return Math.max(stateGroups.length, 1);
 }
 
-/** Bytes of the pages that belong together. */
-export function pageSize({ pageBytes: [size = 0, ...others] }: Program): number {
-  return size * (1 + others.length);
+/** Bytes of a page, whichever group takes it: the first has the most layers. */
+export function pageSize({ pageBytes: [size = 0] }: Program): number {
+  return size;
+}
+
+/**
+ * How many pages sequences take, of all groups together. A group with a window has none that lie behind it: none
+ * without a token that one still to be computed sees. As Python's `format/state.py`.
+ */
+export class Footprint {
+  /** Whether any group has a window. */
+  readonly bounded: boolean;
+  /** Of each group, null for one that keeps all pages. */
+  readonly windows: readonly (number | null)[];
+  /** Tokens of a sequence at most of which it is not known that they are computed when it is given pages. */
+  readonly step: number;
+  readonly pageTokens: number;
+
+  constructor(windows: readonly (number | null)[], step: number, pageTokens: number) {
+    this.windows = windows;
+    this.step = step;
+    this.pageTokens = pageTokens;
+    this.bounded = windows.some((window) => window !== null);
+  }
+
+  /** How many pages, from the first, hold nothing that tokens see which follow so many. */
+  behind(window: number | null, computed: number): number {
+    return window === null ? 0 : Math.floor(Math.max(computed - window + 1, 0) / this.pageTokens);
+  }
+
+  /** The most pages of a group that a sequence holds at once: those that a stretch of so many tokens can touch. */
+  most(window: number | null): number {
+    if (window === null) return Number.POSITIVE_INFINITY;
+    const stretch = window - 1 + this.step;
+    return Math.floor((stretch + this.pageTokens - 2) / this.pageTokens) + 1;
+  }
+
+  /** The most pages that a sequence of so many tokens comes to hold. */
+  pages(tokens: number): number {
+    const count = pagesFor(tokens, this.pageTokens);
+    return this.windows.reduce<number>((sum, one) => sum + Math.min(count, this.most(one)), 0);
+  }
+
+  /** The most tokens of a sequence, `most` at the outside, that so many pages hold. */
+  tokens(pages: number, most: number): number {
+    let low = 0;
+    let high = pagesFor(most, this.pageTokens);
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if (this.pages(middle * this.pageTokens) <= pages) low = middle;
+      else high = middle - 1;
+    }
+    return Math.min(most, low * this.pageTokens);
+  }
+}
+
+/**
+ * What the page of a state group is called, of those for the tokens that `key` is of: of the first it is that.
+ */
+export async function groupKey(
+  key: Uint8Array<ArrayBuffer>,
+  group: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (group === 0) return key;
+  const data = new Uint8Array(key.length + 4);
+  data.set(key);
+  new DataView(data.buffer).setUint32(key.length, group, true);
+  return sha256(data);
+}
+
+/** Pieces of work of one sequence that may be under way at once where it has windows. */
+const UNDER_WAY = 2;
+
+/** How many pages sequences of a bundle take. Throws as `pagedState` does. */
+export function footprintOf(manifest: BundleManifest): Footprint {
+  const { pageTokens } = pagedState(manifest);
+  const windows = manifest.stateGroups.map(({ window }) => window);
+  const step = UNDER_WAY * Math.max(manifest.model.prefillChunk, RING);
+  return new Footprint(windows, step, pageTokens);
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What a page of KV memory is called: a hash over everything that its contents depend on. As in Python's `kv/keys.py`. */
 
-import { sha256 } from "../digest.ts";
+import { hex, sha256 } from "../digest.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
 import { VERSION } from "../format/seal.ts";
@@ -101,11 +101,6 @@ function mapOf(value: unknown): Json {
 function arrayOf(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value;
   throw new EdgewiseError("bundle.type", `bundle.json has ${shorten(value)} for a list.`);
-}
-
-/** Bytes in lower case hex. */
-export function hex(data: Uint8Array): string {
-  return [...data].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function encoded(text: string): Bytes {

@@ -7,12 +7,11 @@
  * time. So one tab writes at a time where the browser has locks, and any does where it has none.
  */
 
-import { sha256 } from "../digest.ts";
+import { hex, sha256 } from "../digest.ts";
 import { EdgewiseError } from "../errors.ts";
 import { isFull } from "../store/dom-errors.ts";
 import type { Store } from "../store/store.ts";
 import { alone, clearPages, epochOf } from "./clearing.ts";
-import { hex } from "./keys.ts";
 import { decodePage, encodePage, HEADER_BYTES } from "./page-file.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;

@@ -4,20 +4,20 @@
  */
 
 import { systemTimer, type Timer } from "../device/nudge.ts";
-import { sha256 } from "../digest.ts";
+import { hex, sha256 } from "../digest.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
 import {
   computedBy,
+  filesOf,
   indexPath,
-  keysOf,
   MAX_BYTES,
   type PackIndex,
   pagePath,
   parseIndex,
   placeOf,
 } from "../format/packs.ts";
-import { hex } from "./keys.ts";
+import type { Footprint } from "../format/state.ts";
 import { patience, type Speeds } from "./pack-choice.ts";
 import { decodePage, HEADER_BYTES } from "./page-file.ts";
 
@@ -65,7 +65,7 @@ export interface ShippedOptions {
 export async function readPackIndex(
   files: PackFiles,
   program: Pick<Program, "target" | "arithmetic">,
-  pageTokens: number,
+  { windows, bounded, pageTokens }: Footprint,
   pageBytes: number,
 ): Promise<PackIndex | null> {
   const place = placeOf(program);
@@ -78,8 +78,9 @@ export async function readPackIndex(
   }
   const data = await files.file(path);
   if (!data) return null;
-  const index = parseIndex(data, place, files.manifest);
-  return index.fileBytes === fileBytes(pageTokens, pageBytes) ? index : null;
+  const index = await parseIndex(data, place, files.manifest);
+  const fits = JSON.stringify(index.windows) === JSON.stringify(bounded ? windows : undefined);
+  return fits && index.fileBytes === fileBytes(pageTokens, pageBytes) ? index : null;
 }
 
 /** Bytes of a page's file: what it says of itself, how many of its tokens are exact, their ids, and their state. */
@@ -106,7 +107,11 @@ export class ShippedPages {
     files: PackFiles,
     place: string,
     index: PackIndex,
-    names: { readonly producer: Bytes; readonly digest: string },
+    names: {
+      readonly producer: Bytes;
+      readonly digest: string;
+      readonly keys: ReadonlySet<string>;
+    },
     options: ShippedOptions,
   ) {
     this.files = files;
@@ -117,7 +122,7 @@ export class ShippedPages {
     this.producer = names.producer;
     this.digest = names.digest;
     this.fileBytes = index.fileBytes;
-    this.keys = new Set(keysOf(index));
+    this.keys = new Set(names.keys);
   }
 
   /** @param index what `readPackIndex` gave for the program whose place that is. */
@@ -129,10 +134,12 @@ export class ShippedPages {
   ): Promise<ShippedPages> {
     const place = placeOf(program);
     const encode = (text: string) => new TextEncoder().encode(text);
-    const hashes = [...keysOf(index)].map(
+    const keys = await filesOf(index);
+    const hashes = [...keys].map(
       (key) => files.manifest.files.get(pagePath(place, key))?.sha256 ?? "",
     );
     const names = {
+      keys,
       producer: await sha256(encode(computedBy(index))),
       digest: hex(await sha256(encode(hashes.sort().join("\n")))),
     };
@@ -185,7 +192,8 @@ export class ShippedPages {
     if (always) return Number.POSITIVE_INFINITY;
     const kept = pages.filter((_, at) => there[at]).length;
     const wanted = {
-      tokens: pages.length * pageTokens,
+      // Those of all state groups for the same tokens spare them together.
+      tokens: new Set(pages.map(({ tokens }) => tokens)).size * pageTokens,
       store: kept * this.fileBytes,
       network: (pages.length - kept) * this.fileBytes,
     };

@@ -6,7 +6,7 @@ import { loadProgram } from "../device/webgpu.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
 import { fitting } from "../format/programs.ts";
-import { pagedState, pagesTogether } from "../format/state.ts";
+import { groupsOf, pagedState } from "../format/state.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { BundleFiles } from "../worker/bundle.ts";
 import { uploadWeights, weightPieces } from "../worker/weights.ts";
@@ -51,7 +51,7 @@ async function load(
     program,
     plans: await files.allPlans(program),
     shaders: await files.allShaders(program),
-    loadSymbols: new Map([["pages", PAGES * pagesTogether(manifest)]]),
+    loadSymbols: new Map([["pages", PAGES * groupsOf(manifest)]]),
     onProgress: (done, total) => tell(`compiling kernels: ${done} of ${total}`),
     signal,
   });

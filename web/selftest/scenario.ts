@@ -8,7 +8,7 @@
  */
 import * as abi from "../format/abi.ts";
 import type { BundleManifest, ModelInfo } from "../format/manifest.ts";
-import { pagedState, pagesFor, pagesTogether } from "../format/state.ts";
+import { groupsOf, pagedState, pagesFor } from "../format/state.ts";
 import type { Asked } from "./drawing.ts";
 import { integers } from "./numbers.ts";
 
@@ -51,7 +51,7 @@ const WARM: Asking = { temperature: 0.7, topK: 0, topP: 0.95 };
 /** The calls for a model, in their order; `logprobs`: whether its program has that operation. */
 export function scenario(manifest: BundleManifest, logprobs: boolean): Call[] {
   const { pageTokens } = pagedState(manifest);
-  const model = { ...manifest.model, pageTokens, together: pagesTogether(manifest) };
+  const model = { ...manifest.model, pageTokens, together: groupsOf(manifest) };
   const room = Math.min(model.prefillChunk, model.context - 4);
   const tokens = integers(LONG + SHORT + 4, model.vocab, 20_251_121);
   const long = Math.min(LONG, room);

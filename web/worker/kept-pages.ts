@@ -4,7 +4,7 @@ import { AtRest } from "../engine/at-rest.ts";
 import type { EngineOptions } from "../engine/engine.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
 import type { PackIndex } from "../format/packs.ts";
-import { pagedState } from "../format/state.ts";
+import { footprintOf, groupKey } from "../format/state.ts";
 import { pageKey, producerOf, rootKey } from "../kv/keys.ts";
 import { presumedPrefill } from "../kv/pack-choice.ts";
 import { PageStore } from "../kv/page-store.ts";
@@ -44,7 +44,7 @@ export async function openPages(
   const { files, gpu, program } = loaded;
   const spillAfter = waitOf(request);
   const manifest = await files.source();
-  const { pageTokens } = pagedState(files.manifest);
+  const { pageTokens } = footprintOf(files.manifest);
   const ending = new AbortController();
   const shipped = await openShipped(request, loaded, reporter, ending.signal);
   // Drivers differ in the last bits: pages are those of an adapter, too.
@@ -54,7 +54,8 @@ export async function openPages(
   const producer = foreign ? `${own}/packs-${shipped.digest}` : own;
   const pages = await openStore(request, producer, program.pageBytes);
   if (!pages && !shipped) return null;
-  const keys = { root: await rootKey(manifest, program.program), next: pageKey };
+  const root = await rootKey(manifest, program.program);
+  const keys = { root, next: pageKey, ofGroup: groupKey };
   const options = { pages, shipped, keys, pageTokens, spillAfter };
   return {
     store: pages,
@@ -73,10 +74,11 @@ async function openShipped(
   signal: AbortSignal,
 ): Promise<ShippedPages | null> {
   if (prefixPacks === false) return null;
-  const { pageTokens } = pagedState(files.manifest);
+  const footprint = footprintOf(files.manifest);
+  const { pageTokens } = footprint;
   const { pageBytes } = program;
   try {
-    const index = await readPackIndex(files, program.program, pageTokens, pageBytes);
+    const index = await readPackIndex(files, program.program, footprint, pageBytes);
     if (!index) return null;
     return await ShippedPages.open(files, program.program, index, {
       pageBytes,

@@ -13,7 +13,7 @@ import { prove } from "../engine/prove.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
 import type { Proof } from "../format/proof.ts";
-import { pagedState, pagesTogether } from "../format/state.ts";
+import { footprintOf, pagedState } from "../format/state.ts";
 import { outstanding } from "../store/download.ts";
 import type { Store } from "../store/store.ts";
 import { BundleFiles } from "./bundle.ts";
@@ -184,7 +184,7 @@ async function onDevice(
   signal: AbortSignal,
 ): Promise<Loaded> {
   const { manifest } = files;
-  const { pageTokens } = pagedState(manifest);
+  const footprint = footprintOf(manifest);
   const plans = await files.allPlans(chosen);
   const shaders = await files.allShaders(chosen);
   const { limits } = gpu.report;
@@ -201,8 +201,8 @@ async function onDevice(
     try {
       const least = request.context ?? LEAST_CONTEXT;
       const wanted = poolPages(manifest, chosen, context, null, largest, least);
-      const most = mostPages(chosen, pageTokens, context, wanted);
-      const pages = firstPages(chosen, pageTokens, most, small);
+      const most = mostPages(chosen, footprint, context, wanted);
+      const pages = firstPages(chosen, footprint, most, small);
       // Of two things at once that is told of which is said to take longer: bytes, while there are any to come.
       let [weighed, kernels] = [false, [0, 1]];
       const compiling = () => {
@@ -211,7 +211,7 @@ async function onDevice(
       };
       const program = await loadProgram(gpu, {
         ...runs,
-        loadSymbols: new Map([["pages", pages * pagesTogether(manifest)]]),
+        loadSymbols: new Map([["pages", pages]]),
         signal,
         later: RARE,
         fill: async (filled, ending) => {
@@ -223,7 +223,7 @@ async function onDevice(
           if (weighed) compiling();
         },
       });
-      const held = Math.min(context, most * pageTokens);
+      const held = footprint.tokens(most, context);
       if (held < context) tellOfContext(reporter, gpu, held);
       const memory = program.memory();
       return {

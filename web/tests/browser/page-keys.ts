@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { inject } from "vitest";
 import type { Message } from "../../client/types.ts";
-import { sha256 } from "../../digest.ts";
+import { hex, sha256 } from "../../digest.ts";
 import { ChatTemplate } from "../../engine/template.ts";
 import { Tokenizer } from "../../engine/tokenizer.ts";
 import { parseManifest } from "../../format/manifest-reader.ts";
 import { unseal } from "../../format/seal.ts";
-import { hex, pageKey, producerOf, rootKey } from "../../kv/keys.ts";
+import { pageKey, producerOf, rootKey } from "../../kv/keys.ts";
 
 export const PAGE_TOKENS = 16;
 

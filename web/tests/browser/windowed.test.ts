@@ -1,26 +1,66 @@
-/** A model with windows, whose layers are two state groups: it says what Python's engine says. */
+/**
+ * A model with windows, whose layers are two state groups: it says what Python's engine says, and gives back the pages
+ * that lie behind its window.
+ */
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { asking, compare } from "./comparing.ts";
 import { FLOAT32, readExpected } from "./expected.ts";
 import type {} from "./pages/library.ts";
+import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
 const BUNDLE = "windowed-q4";
 const PROGRAM = "webgpu-f32";
 
+const PAGE_TOKENS = 16;
+/** As tests/parity/cases.py has it. */
+const WINDOW = 40;
+/** Tokens of a burst where the browser is not late. */
+const BURST = 8;
+
 let session: Session;
 let page: Page;
 const { prompts, programs } = readExpected().windowed;
 
-beforeAll(async () => {
-  session = await openSession("lavapipe");
-  page = await session.library();
-  const loaded = await page.evaluate(
-    ({ bundle, program }) => library.load("windowed", `/bundles/${bundle}/`, { program }),
+/** A new page of the origin, or of another, with the model in it. */
+async function open(where = session): Promise<Page> {
+  const made = await where.library();
+  const loaded = await made.evaluate(
+    ({ bundle, program }) =>
+      library.load("windowed", `/bundles/${bundle}/`, { program, trace: true }),
     { bundle: BUNDLE, program: PROGRAM },
   );
   expect(loaded).toMatchObject({ value: { program: PROGRAM } });
+  return made;
+}
+
+/** The most pages that sequences ever held at once. */
+async function used(where: Page): Promise<number> {
+  const { traceEvents } = await where.evaluate(() => library.trace("windowed"));
+  const counts = traceEvents.filter(({ name }) => name === "kv pages");
+  return Math.max(...counts.map(({ args }) => Number(Reflect.get(args ?? {}, "used"))));
+}
+
+/** What it says to prompts, all at once. */
+function answers(where: Page, prompts: readonly (readonly number[])[], maxTokens: number) {
+  return where.evaluate(
+    ({ prompts, maxTokens }) =>
+      Promise.all(
+        prompts.map(async (prompt) => {
+          const options = { maxTokens, temperature: 0, ignoreEos: true };
+          const said = await library.generate("windowed", prompt, options);
+          if ("error" in said) throw new Error(said.error.message);
+          return { ids: said.value.tokenIds, cached: said.value.cachedTokens };
+        }),
+      ),
+    { prompts, maxTokens },
+  );
+}
+
+beforeAll(async () => {
+  session = await openSession("lavapipe");
+  page = await open();
 });
 afterAll(() => session?.close());
 
@@ -46,4 +86,48 @@ it("goes on from the pages of all its groups as from the beginning", async () =>
   const [cold, warm] = said;
   expect([cold?.cached, warm?.cached]).toEqual([0, 96]);
   expect(warm?.ids).toEqual(cold?.ids);
+});
+
+it("gives back what lies behind the window, and answers many at once as each alone", async () => {
+  const { slots } = await page.evaluate(() => library.info("windowed"));
+  const asked = Array.from({ length: slots }, (_, nth) =>
+    Array.from({ length: 40 + nth }, (_, at) => 10 + ((at * (nth + 3)) % 280)),
+  );
+  const [said, all] = [120, Math.floor((40 + 120) / PAGE_TOKENS)];
+  const fresh = await open();
+  const alone = await answers(fresh, asked.slice(0, 1), said);
+  // Of the second group there were never more than the window, a chunk and the bursts under way touch.
+  const most = all + Math.ceil((WINDOW + 40 + 2 * BURST) / PAGE_TOKENS) + 1;
+  expect(await used(fresh)).toBeLessThanOrEqual(most);
+  expect(most).toBeLessThan(2 * all);
+  // Others take the room of what was given back, before they answer the same.
+  const others = asked.map((one) => one.with(0, 11));
+  for (const { cached } of await answers(page, others, said)) expect(cached).toBe(0);
+  const together = await answers(page, asked, said);
+  expect(together[0]?.ids).toEqual(alone[0]?.ids);
+  const { pages, pagesFree, pagesCached } = await page.evaluate(() => library.stats("windowed"));
+  expect(pagesFree + pagesCached).toBe(pages);
+  await fresh.close();
+});
+
+it("goes on after a reload from the pages that its window needs", async () => {
+  const visit = await openSession("lavapipe");
+  try {
+    const prompt = Array.from({ length: 120 }, (_, at) => 10 + ((at * at) % 280));
+    const before = await open(visit);
+    const [cold] = await answers(before, [prompt], 24);
+    const saved = () => before.evaluate(async () => (await library.stats("windowed")).pagesSaved);
+    // Of 143 tokens all full pages of both groups: nobody has needed the room of those behind the window.
+    await expect.poll(saved, { interval: 100, timeout: WAIT.timeout }).toBe(2 * 8);
+    await before.close();
+    const after = await open(visit);
+    const [restored] = await answers(after, [prompt], 24);
+    expect(cold?.cached).toBe(0);
+    expect(restored).toEqual({ ids: cold?.ids, cached: 112 });
+    // All 7 pages of one group, and of the other those from token 73 on.
+    const { pagesRestored } = await after.evaluate(() => library.stats("windowed"));
+    expect(pagesRestored).toBe(7 + 3);
+  } finally {
+    await visit.close();
+  }
 });

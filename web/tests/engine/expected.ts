@@ -12,16 +12,21 @@ import {
 export const VOCAB = 64;
 export const EOS = [3, 11];
 
-/** The token after `history`, as `draw` gives it to whoever asks with the same parameters. */
+/** What a history comes to. */
+export function stateOf(history: readonly number[]): number {
+  return history.reduce(mix, 17);
+}
+
+/** The token after a history, or what that comes to, as `draw` gives it to whoever asks with the same parameters. */
 export function nextToken(
-  history: readonly number[],
+  history: readonly number[] | number,
   position: number,
   params: SamplingParams,
   seed: bigint,
   counts: readonly number[],
   allows: (token: number) => boolean = () => true,
 ): number {
-  let state = history.reduce(mix, 17);
+  let state = typeof history === "number" ? history : stateOf(history);
   if (!isGreedy(params)) {
     state = [Number(seed & 0xffffffffn), Number(seed >> 32n), position].reduce(mix, state);
   }

@@ -2,7 +2,8 @@
 
 import { expect, test } from "vitest";
 import { firstPages, isSmall, mostPages, poolPages, weightBytes } from "../../engine/memory.ts";
-import type { BundleManifest, TensorEntry } from "../../format/manifest.ts";
+import type { BundleManifest, StateGroup, TensorEntry } from "../../format/manifest.ts";
+import { footprintOf, pageSize } from "../../format/state.ts";
 import { model, program } from "./reference-bundle.ts";
 
 const tensor: TensorEntry = { file: "f", dtype: "uint32", shape: [250], offset: 0, bytes: 1000 };
@@ -25,6 +26,8 @@ const manifest: BundleManifest = {
   layouts: new Map([["gpu", new Map([["a", tensor]])]]),
 };
 const f16 = { ...program(64, 8), stateDtype: "float16" as const, pageBytes: [3 * LAYER] };
+
+const FOOTPRINT = footprintOf(manifest);
 
 test("weights take the bytes of their layout", () => {
   expect(weightBytes(manifest, f16)).toBe(1000);
@@ -88,7 +91,7 @@ test.each([
   [22 << 10, 40, 640],
 ])("of %i bytes a token, %i pages at most: %i tokens at first", (bytes, most, tokens) => {
   const sized = { ...f16, pageBytes: [16 * bytes] };
-  expect(16 * firstPages(sized, 16, most, true)).toBe(tokens);
+  expect(16 * firstPages(sized, FOOTPRINT, most, true)).toBe(tokens);
 });
 
 test.each([
@@ -100,7 +103,32 @@ test.each([
 ])("of %i bytes a token and %i tokens of context: %i tokens at first, %i at most", (...row) => {
   const [bytes, context, first, last] = row;
   const sized = { ...f16, pageBytes: [16 * bytes] };
-  const most = mostPages(sized, 16, context, poolPages(manifest, sized, context, null));
+  const most = mostPages(sized, FOOTPRINT, context, poolPages(manifest, sized, context, null));
   expect(16 * most).toBe(last);
-  expect(16 * firstPages(sized, 16, most, false)).toBe(first);
+  expect(16 * firstPages(sized, FOOTPRINT, most, false)).toBe(first);
+});
+
+test("a model with windows has pages for what its sequences keep: a third of what without them", () => {
+  // As Gemma 3 1B: 4 layers without a window, 22 with one of 1,024 tokens; a key and a value of 256 numbers.
+  const layers = [4, 4, 4, 4, 4, 4, 2];
+  const group = { ...model({ pages: 1 }).stateGroups[0], kvHeads: 1, headDim: 256 };
+  const windowed = (window: number | null): BundleManifest => ({
+    ...model({ pages: 1, context: 8192, maxBatch: 1, prefillChunk: 512 }),
+    stateGroups: layers.map((count, nth) => ({
+      ...(group as StateGroup),
+      layers: [nth],
+      buffers: ["kv.0", "kv.1", "kv.2", "kv.3"].slice(0, count),
+      window: nth === 0 ? null : window,
+    })),
+  });
+  const row = 2 * 16 * 256 * 2;
+  const f16 = { ...program(512, 1), pageBytes: layers.map((count) => count * row) };
+  const bytes = (manifest: BundleManifest) => {
+    const pages = poolPages(manifest, f16, 8192, null);
+    return mostPages(f16, footprintOf(manifest), 8192, pages) * pageSize(f16);
+  };
+  expect(bytes(windowed(1024))).toBe((512 + 6 * 129) * 4 * row);
+  expect(bytes(windowed(null))).toBe(7 * 512 * 4 * row);
+  // A small machine begins with 2,048 tokens, which windows and two chunks cover.
+  expect(firstPages(f16, footprintOf(windowed(1024)), 7 * 512, true)).toBe(7 * 128);
 });

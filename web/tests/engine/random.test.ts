@@ -3,7 +3,7 @@
  * it held: arrivals, cancellations, ends, failures, and devices that are lost and replaced.
  */
 
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { lookupDrafts } from "../../engine/drafts/drafting.ts";
 import type { GenerationEngine, Running } from "../../engine/engine.ts";
 import { MAX_BIAS } from "../../engine/sampling.ts";
@@ -11,6 +11,7 @@ import type { Request } from "../../engine/sequence.ts";
 import { EdgewiseError } from "../../errors.ts";
 import { EOS, expectedTokens, VOCAB } from "./expected.ts";
 import { Maze } from "./maze.ts";
+import { poisoning } from "./poison.ts";
 import { Random } from "./random.ts";
 import { ReferenceProgram } from "./reference.ts";
 import { makeEngine, promptOf, request, textOf, turn } from "./support.ts";
@@ -24,6 +25,14 @@ const KINDS = {
   "no room for all pages": { first: 0.2, room: 0.5 },
 } as const;
 type Kind = keyof typeof KINDS;
+type Windows = readonly (number | null)[];
+
+let world: World;
+let antidote: () => void;
+beforeAll(() => {
+  antidote = poisoning((pages) => world.poison(pages));
+});
+afterAll(() => antidote());
 
 interface Asked {
   readonly request: Request;
@@ -60,13 +69,15 @@ class World {
   private readonly pages: number;
   private readonly kind: Kind;
   private readonly late: boolean;
+  private readonly windows: Windows;
   private now = 0;
 
   /** @param late whether results are heard of every 100 ms only. */
-  constructor(seed: number, kind: Kind, late: boolean) {
+  constructor(seed: number, kind: Kind, late: boolean, windows: Windows = [null]) {
     this.random = new Random(seed);
     this.kind = kind;
-    this.pages = this.random.whole(10, 40);
+    this.windows = windows;
+    this.pages = this.random.whole(10, 40) * windows.length;
     this.kind = kind;
     this.late = late;
     const { engine, program } = makeEngine(this.options(), {
@@ -98,6 +109,11 @@ class World {
     expect(this.engine.check()).toEqual([]);
   }
 
+  /** Nobody owns these pages any more. */
+  poison(pages: readonly number[]): void {
+    this.program.poison(pages);
+  }
+
   /** Let everything come to its end. */
   async finish(): Promise<void> {
     this.replace();
@@ -118,7 +134,8 @@ class World {
       if (this.late && random.chance(0.3)) this.now += 100;
     };
     const [pages, room] = [this.part("first"), this.part("room")];
-    return { pages, room, context: CONTEXT, prefillChunk: 32, maxBatch: 3, arrive };
+    const { windows } = this;
+    return { pages, room, windows, context: CONTEXT, prefillChunk: 32, maxBatch: 3, arrive };
   }
 
   private part(of: "first" | "room"): number {
@@ -205,8 +222,25 @@ test.each([
   ...Array.from({ length: 8 }, (_, seed) => [seed, "pages as they are needed", seed >= 6] as const),
   ...Array.from({ length: 8 }, (_, seed) => [seed, "no room for all pages", seed >= 6] as const),
 ])("in the order of seed %i, with %s, late: %s", async (seed, kind, late) => {
-  const world = new World(seed, kind, late);
+  await happen(new World(seed, kind, late));
+});
+
+const SEEDS = process.env.EDGEWISE_FULL ? 24 : 2;
+const WINDOWED: readonly Windows[] = [[null, 40], [24], [null, 9, 70]];
+const KINDS_OF_PAGES = Object.keys(KINDS) as Kind[];
+
+test.each(
+  WINDOWED.flatMap((windows) =>
+    Array.from({ length: SEEDS }, (_, seed) => [windows, 100 + seed] as const),
+  ),
+)("with the windows %j, in the order of seed %i", async (windows, seed) => {
+  const kind = KINDS_OF_PAGES[(seed + windows.length) % KINDS_OF_PAGES.length];
+  await happen(new World(seed, kind ?? "all pages at once", seed % 4 === 3, windows));
+});
+
+async function happen(that: World): Promise<void> {
+  world = that;
   for (let i = 0; i < 250; i++) await world.step();
   await world.finish();
   expect(world.asked.length).toBeGreaterThan(20);
-});
+}

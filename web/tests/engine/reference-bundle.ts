@@ -23,6 +23,8 @@ export interface ReferenceOptions {
   readonly maxBatch?: number;
   readonly prefillChunk?: number;
   readonly eos?: readonly number[];
+  /** The windows of its state groups; one without where nothing is said. */
+  readonly windows?: readonly (number | null)[];
   /** Whether logits can be had without a draw; true where nothing is said. */
   readonly forward?: boolean;
   /** The token after which no logits are finite. */
@@ -43,6 +45,7 @@ export interface RunRecord {
 
 export function model(options: ReferenceOptions): BundleManifest {
   const { context = 256, maxBatch = 4, prefillChunk = 64, eos = EOS } = options;
+  const { windows = [null] } = options;
   const sizes = { hidden: 1, layers: 1, heads: 1, kvHeads: 1, headDim: 1, intermediate: 1 };
   return {
     name: "reference",
@@ -60,7 +63,7 @@ export function model(options: ReferenceOptions): BundleManifest {
     },
     weightsId: "",
     createdBy: new Map(),
-    stateGroups: [GROUP],
+    stateGroups: windows.map((window, nth) => ({ ...GROUP, layers: [nth], window })),
     layouts: new Map(),
     programs: [],
     files: new Map(),

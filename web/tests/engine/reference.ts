@@ -5,6 +5,8 @@
  * what the compiled programs do. A page given to two sequences, a wrong position, table row, slot or
  * count: each gives other tokens, or an error. Work is done in the order it is submitted; its
  * results arrive later.
+ *
+ * With windows each group keeps, beside a token, what the history up to it comes to: what a token sees must be one history.
  */
 
 import type { Elements, LoadedProgram } from "../../device/base.ts";
@@ -31,9 +33,10 @@ import {
   STOP,
   STOP_TOKENS,
   TABLE_HEADER,
+  TABLES,
 } from "../../format/abi.ts";
 import type { BundleManifest, Program } from "../../format/manifest.ts";
-import { nextToken, seedOf, VOCAB } from "./expected.ts";
+import { mix, nextToken, seedOf, stateOf, VOCAB } from "./expected.ts";
 import { model, program, type ReferenceOptions, type RunRecord } from "./reference-bundle.ts";
 
 export class ReferenceProgram implements LoadedProgram {
@@ -64,6 +67,12 @@ export class ReferenceProgram implements LoadedProgram {
   private readonly x: Int32Array;
   private readonly histories: number[][] = [];
   private readonly logits: number[][] = [];
+  /** What the histories come to, of rows and of those with logits. */
+  private readonly states: number[] = [];
+  private readonly outcomes: number[] = [];
+  private readonly windows: readonly (number | null)[];
+  /** Of a token in a page: it, and with windows what all up to it come to. */
+  private readonly words: number;
   private readonly mirror = new Int32Array(STEP_WIDTH);
   private readonly columns: number;
   private readonly arrive: (run: RunRecord) => Promise<void>;
@@ -89,7 +98,9 @@ export class ReferenceProgram implements LoadedProgram {
     const { context, maxBatch, prefillChunk } = this.manifest.model;
     this.columns = TABLE_HEADER + Math.ceil(context / PAGE_TOKENS);
     this.arrive = options.arrive ?? (() => Promise.resolve());
-    this.kv = new Int32Array(options.pages * PAGE_TOKENS);
+    this.windows = options.windows ?? [null];
+    this.words = this.windows.some((window) => window !== null) ? 2 : 1;
+    this.kv = new Int32Array(options.pages * this.pageWords);
     this.counters.bytes = this.kv.byteLength;
     this.room = options.room ?? Number.POSITIVE_INFINITY;
     this.spoiler = options.spoiler ?? null;
@@ -100,7 +111,7 @@ export class ReferenceProgram implements LoadedProgram {
       row_seq: prefillChunk,
       positions: prefillChunk,
       logit_rows: maxBatch,
-      table: maxBatch * this.columns,
+      ...Object.fromEntries(this.tables.map((name) => [name, maxBatch * this.columns])),
       ring: maxBatch * RING,
       eos: STOP_TOKENS,
       sampling_i: maxBatch * SAMPLING_WIDTH,
@@ -177,7 +188,22 @@ export class ReferenceProgram implements LoadedProgram {
   }
 
   get pages(): number {
-    return this.kv.length / PAGE_TOKENS;
+    return this.kv.length / this.pageWords;
+  }
+
+  private get pageWords(): number {
+    return PAGE_TOKENS * this.words;
+  }
+
+  /** Those of all state groups. */
+  private get tables(): readonly string[] {
+    return TABLES.slice(0, this.windows.length);
+  }
+
+  /** Nothing is in these pages any more. */
+  poison(pages: readonly number[]): void {
+    const { pageWords } = this;
+    for (const page of pages) this.kv.fill(0, page * pageWords, (page + 1) * pageWords);
   }
 
   async grow(pages: number): Promise<void> {
@@ -189,7 +215,7 @@ export class ReferenceProgram implements LoadedProgram {
     if (this.failure) throw this.failure;
     if (pages <= this.pages) return;
     if (pages > this.room) throw new EdgewiseError("device.memory", "There is no room.");
-    const larger = new Int32Array(pages * PAGE_TOKENS);
+    const larger = new Int32Array(pages * this.pageWords);
     larger.set(this.kv);
     this.counters.growths += 1;
     this.counters.copies += 1;
@@ -205,7 +231,7 @@ export class ReferenceProgram implements LoadedProgram {
       this.lost,
     ]);
     if (this.failure) throw this.failure;
-    this.kv = this.kv.slice(0, pages * PAGE_TOKENS);
+    this.kv = this.kv.slice(0, pages * this.pageWords);
     this.counters.shrinks += 1;
     this.counters.bytes = this.kv.byteLength;
   }
@@ -220,18 +246,20 @@ export class ReferenceProgram implements LoadedProgram {
     if (this.failure) throw this.failure;
     if (buffer !== "kv.0" || rows !== 1) throw new Error(`nobody reads ${rows} of ${buffer}`);
     const words = new Uint16Array(2 * PAGE_TOKENS);
-    const page = this.kv.subarray(first * PAGE_TOKENS, (first + 1) * PAGE_TOKENS);
-    for (const [slot, word] of page.entries()) {
-      if (word - 1 === this.spoiler) words[slot] = 0x7e00;
+    for (const slot of words.keys()) {
+      const word = this.kv[first * this.pageWords + slot * this.words] ?? 0;
+      if (slot < PAGE_TOKENS && word - 1 === this.spoiler) words[slot] = 0x7e00;
     }
     return words;
   }
   get pageBytes(): number {
-    return PAGE_TOKENS * Int32Array.BYTES_PER_ELEMENT;
+    return this.pageWords * Int32Array.BYTES_PER_ELEMENT;
   }
   async readPage(page: number): Promise<Uint8Array<ArrayBuffer>> {
     if (this.failure) throw this.failure;
-    const data = new Uint8Array(this.kv.slice(page * PAGE_TOKENS, (page + 1) * PAGE_TOKENS).buffer);
+    const data = new Uint8Array(
+      this.kv.slice(page * this.pageWords, (page + 1) * this.pageWords).buffer,
+    );
     await this.settled();
     if (this.failure) throw this.failure;
     return data;
@@ -239,7 +267,7 @@ export class ReferenceProgram implements LoadedProgram {
   writePage(page: number, data: Uint8Array<ArrayBuffer>): void {
     if (this.failure) throw this.failure;
     if (data.length !== this.pageBytes) throw new Error(`a page of ${data.length} bytes`);
-    this.kv.set(new Int32Array(data.slice().buffer), page * PAGE_TOKENS);
+    this.kv.set(new Int32Array(data.slice().buffer), page * this.pageWords);
   }
   upload(): void {}
   nudge(): void {}
@@ -284,7 +312,9 @@ export class ReferenceProgram implements LoadedProgram {
   }
 
   private table(row: number, column: number): number {
-    return this.at("table", row * this.columns + column);
+    const values = this.tables.map((name) => this.at(name, row * this.columns + column));
+    if (values.some((value) => value !== values[0])) throw new Error("the tables disagree");
+    return values[0] ?? 0;
   }
 
   private do(plan: string, k: number): void {
@@ -310,7 +340,7 @@ export class ReferenceProgram implements LoadedProgram {
     for (let s = 0; s < this.at("step", 1); s++) {
       const [kvLen, first, count] = [this.table(s, 0), this.table(s, 1), this.table(s, 2)];
       for (let i = 0; i < count; i++) this.append(first + i, s, kvLen + i);
-      for (let i = 0; i < count; i++) this.histories[first + i] = this.history(s, kvLen + i + 1);
+      for (let i = 0; i < count; i++) this.look(first + i, s, kvLen + i + 1);
     }
   }
 
@@ -325,7 +355,7 @@ export class ReferenceProgram implements LoadedProgram {
       const s = this.at("row_seq", row);
       if (this.table(s, 3) !== 0) continue;
       this.append(row, s, this.table(s, 0));
-      this.histories[row] = this.history(s, this.table(s, 0) + 1);
+      this.look(row, s, this.table(s, 0) + 1);
     }
     this.gather();
   }
@@ -334,28 +364,57 @@ export class ReferenceProgram implements LoadedProgram {
     if (this.at("row_seq", row) !== s) throw new Error(`row ${row} is not of sequence ${s}`);
     if (this.at("positions", row) !== position) throw new Error(`row ${row} has a wrong position`);
     if (position >= this.at("step", 3)) throw new Error("more tokens than the step says");
-    this.kv[this.slot(s, position)] = (this.x[row] ?? 0) + 1;
+    const token = this.x[row] ?? 0;
+    for (const group of this.windows.keys()) {
+      const slot = this.slot(group, s, position);
+      this.kv[slot] = token + 1;
+      if (this.words === 1) continue;
+      const before = position === 0 ? stateOf([]) : this.kv[this.slot(group, s, position - 1) + 1];
+      this.kv[slot + 1] = mix(before ?? 0, token);
+    }
   }
 
-  private history(s: number, length: number): number[] {
-    return Array.from({ length }, (_, q) => {
-      const token = this.kv[this.slot(s, q)] ?? 0;
-      if (token === 0) throw new Error(`position ${q} was never written`);
-      return token - 1;
-    });
+  /** What the last of so many tokens sees, in every group. */
+  private look(row: number, s: number, length: number): void {
+    const seen = this.windows.map((window, group) => this.history(group, window, s, length));
+    const [first] = seen;
+    if (!first || seen.some(({ state }) => state !== first.state))
+      throw new Error("other histories");
+    this.histories[row] = first.tokens;
+    this.states[row] = first.state;
   }
 
-  private slot(s: number, position: number): number {
-    const slot =
-      this.table(s, TABLE_HEADER + Math.floor(position / PAGE_TOKENS)) * PAGE_TOKENS +
-      (position % PAGE_TOKENS);
+  private history(group: number, window: number | null, s: number, length: number) {
+    const start = window === null ? 0 : Math.max(length - window, 0);
+    for (let q = 0; q < start; q += PAGE_TOKENS) this.slot(group, s, q); // kernels look up where it is
+    let state = start === 0 ? stateOf([]) : null;
+    const tokens: number[] = [];
+    for (let q = start; q < length; q++) {
+      const slot = this.slot(group, s, q);
+      const token = (this.kv[slot] ?? 0) - 1;
+      if (token < 0) throw new Error(`position ${q} was never written`);
+      const told = this.words === 1 ? undefined : (this.kv[slot + 1] ?? 0) >>> 0;
+      const next = state === null ? (told ?? 0) : mix(state, token);
+      if (told !== undefined && next !== told) throw new Error(`position ${q} has another history`);
+      tokens.push(token);
+      state = next;
+    }
+    return { tokens, state: state ?? 0 };
+  }
+
+  private slot(group: number, s: number, position: number): number {
+    const column = TABLE_HEADER + Math.floor(position / PAGE_TOKENS);
+    const page = this.at(this.tables[group] ?? "", s * this.columns + column);
+    const slot = page * this.pageWords + (position % PAGE_TOKENS) * this.words;
     if (slot < 0 || slot >= this.kv.length) throw new Error("a page out of bounds");
     return slot;
   }
 
   private gather(): void {
     for (let r = 0; r < this.at("step", 2); r++) {
-      this.logits[r] = this.histories[this.at("logit_rows", r)] ?? [];
+      const row = this.at("logit_rows", r);
+      this.logits[r] = this.histories[row] ?? [];
+      this.outcomes[r] = this.states[row] ?? 0;
     }
   }
 
@@ -395,13 +454,15 @@ export class ReferenceProgram implements LoadedProgram {
       table[base + STOP] = ends ? AT_END : length >= this.table(row, LIMIT) ? AT_LIMIT : 0;
       if (token === NOT_FINITE) table[base + STOP] = AT_FAULT;
       if (table[base + STOP] === 0) running = true;
+      for (const name of this.tables.slice(1)) {
+        this.ints(name).set(table.subarray(base, base + TABLE_HEADER), base);
+      }
     }
     if (advance === 1 && !running) this.ints("step").fill(0, 0, 3);
   }
 
   private draw(row: number, slot: number, position: number): number {
-    const history = this.logits[row] ?? [];
-    if (this.spoiler !== null && history.includes(this.spoiler)) return NOT_FINITE;
+    if (this.spoiler !== null && this.logits[row]?.includes(this.spoiler)) return NOT_FINITE;
     const f = (i: number) => this.at("sampling_f", row * SAMPLING_WIDTH + i);
     const n = (i: number) => this.at("sampling_i", row * SAMPLING_WIDTH + i);
     const values = new Float32Array(this.ints("biases").buffer);
@@ -432,7 +493,7 @@ export class ReferenceProgram implements LoadedProgram {
     const counts = this.ints("counts").subarray(slot * VOCAB, (slot + 1) * VOCAB);
     const word = (token: number) => this.at("grammar_mask", row * maskWords(VOCAB) + (token >>> 5));
     const allows = (token: number) => n(MASKED) === 0 || ((word(token) >>> (token & 31)) & 1) === 1;
-    const token = nextToken(history, position, params, seed, [...counts], allows);
+    const token = nextToken(this.outcomes[row] ?? 0, position, params, seed, [...counts], allows);
     if (isPenalized(params)) counts[token] = (counts[token] ?? 0) + 2;
     return token;
   }

@@ -15,6 +15,8 @@ type Bytes = Uint8Array<ArrayBuffer>;
 
 export class Shelf implements PagesAtRest {
   readonly pages = new Map<string, Bytes>();
+  /** Keys of pages that seem to be there, and are not. */
+  hides: ReadonlySet<string> = new Set();
   /** Keys that were looked for. */
   readonly asked: string[] = [];
   /** Resolves when something that was asked for may be told. */
@@ -33,6 +35,7 @@ export class Shelf implements PagesAtRest {
   async get(key: Bytes): Promise<Bytes | null> {
     this.asked.push(hex(key));
     await this.arrive();
+    if (this.hides.has(hex(key))) return null;
     return this.pages.get(hex(key))?.slice() ?? null;
   }
 
@@ -75,7 +78,8 @@ export function restingOn(
 ): NonNullable<EngineOptions["atRest"]> {
   const next = async (before: Bytes, tokens: readonly number[]) =>
     new Uint8Array(createHash("sha256").update(before).update(tokens.join()).digest());
-  const keys = { root: new Uint8Array(32), next };
+  const ofGroup = async (key: Bytes, group: number) => (group === 0 ? key : next(key, [group]));
+  const keys = { root: new Uint8Array(32), next, ofGroup };
   const options = { ...where, keys, pageTokens: PAGE_TOKENS, spillAfter };
   return (timer, memory) => new AtRest(options, timer, memory);
 }
@@ -90,6 +94,10 @@ export class Parcel implements PagesShipped {
 
   constructor({ pages }: Shelf) {
     this.pages = new Map(pages);
+  }
+
+  has(key: Bytes): boolean {
+    return this.pages.has(hex(key));
   }
 
   async bring(

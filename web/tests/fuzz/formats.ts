@@ -9,7 +9,7 @@ import { ChatTemplate } from "../../engine/template.ts";
 import { thinkingOf } from "../../engine/thinking.ts";
 import { Tokenizer } from "../../engine/tokenizer.ts";
 import { parseManifest } from "../../format/manifest-reader.ts";
-import { keysOf, pagePath, parseIndex } from "../../format/packs.ts";
+import { filesOf, pagePath, parseIndex } from "../../format/packs.ts";
 import { parsePlan } from "../../format/plan-reader.ts";
 import { checkProgram } from "../../format/program-checks.ts";
 import { parseProof } from "../../format/proof.ts";
@@ -182,21 +182,28 @@ interface Indices {
   readonly cases: readonly { readonly code: string | null; readonly index: unknown }[];
 }
 
-/** Indices of packs, whose pages are those that the bundle has. */
+/** Indices of packs, with windows and without, whose pages are those that the bundle has. */
 function packs(): Format {
-  const { place, sizes, cases } = jsonOf(fileOf("tests/format/pack-indices.json")) as Indices;
-  const listed = Object.entries(sizes);
+  const known = ["pack-indices", "pack-indices-windows"].map(
+    (name) => jsonOf(fileOf(`tests/format/${name}.json`)) as Indices,
+  );
+  const place = known[0]?.place ?? "";
+  const listed = known.flatMap(({ sizes }) =>
+    Object.entries(sizes).map(
+      ([path, bytes]) => [`${place}${path.slice(path.lastIndexOf("/"))}`, bytes] as const,
+    ),
+  );
   const files = new Map(listed.map(([path, bytes]) => [path, { bytes, sha256: "", chunks: [] }]));
-  const use = (data: Bytes) => {
-    const index = parseIndex(data, place, { files });
-    for (const key of keysOf(index)) {
-      if (sizes[pagePath(place, key)] === index.fileBytes) continue;
+  const use = async (data: Bytes) => {
+    const index = await parseIndex(data, place, { files });
+    for (const key of await filesOf(index)) {
+      if (files.get(pagePath(place, key))?.bytes === index.fileBytes) continue;
       throw new RangeError(`a page that the bundle does not have: ${key}`);
     }
   };
-  const good = cases.filter(({ code }) => code === null);
+  const good = known.flatMap(({ cases }) => cases.filter(({ code }) => code === null));
   const seeds = good.map(({ index }) => encode(JSON.stringify(index)));
-  return { seeds, mutate: asJson(...Object.keys(sizes), "webgpu"), use };
+  return { seeds, mutate: asJson(...files.keys(), "webgpu"), use };
 }
 
 /** What the chat app takes in: what it saves now, and what its first version kept. */

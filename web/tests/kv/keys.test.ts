@@ -1,9 +1,10 @@
 /** Keys are those that Python computes, from the same manifest. */
 
 import { describe, expect, test } from "vitest";
+import { hex } from "../../digest.ts";
 import { parseManifest } from "../../format/manifest-reader.ts";
 import { unseal } from "../../format/seal.ts";
-import { hex, pageKey, producerOf, rootKey } from "../../kv/keys.ts";
+import { pageKey, producerOf, rootKey } from "../../kv/keys.ts";
 import { COMPACT, pythonJson } from "../../kv/python-json.ts";
 import { bytes, load } from "../format/cases.ts";
 import { goldenProgram } from "../format/goldens.ts";

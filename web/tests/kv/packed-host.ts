@@ -1,9 +1,10 @@
 /** A host of a bundle that ships pages of one prompt, and what is read of it there. */
 
 import type { Timer } from "../../device/nudge.ts";
+import { hex } from "../../digest.ts";
 import { PAGE_TOKENS } from "../../format/abi.ts";
 import { indexPath, pagePath, placeOf } from "../../format/packs.ts";
-import { hex } from "../../kv/keys.ts";
+import { Footprint } from "../../format/state.ts";
 import { encodePage, HEADER_BYTES } from "../../kv/page-file.ts";
 import { readPackIndex, ShippedPages, type WantedPage } from "../../kv/shipped.ts";
 import { FileStore } from "../../store/opfs.ts";
@@ -97,12 +98,13 @@ export interface Opened {
 /** What a program finds there, where fetching is quicker than computing, or waited for anyhow. */
 export async function open(
   host: Host,
-  { store, network = null, always = false, pageBytes = PAGE_BYTES }: Opening,
+  { store, network = null, always = false, pageBytes = PAGE_BYTES, windows = [null] }: Opening,
 ): Promise<Opened> {
   const ending = new AbortController();
   const kept = store ?? (await emptyStore());
   const files = await BundleFiles.open(host.url, kept, ending.signal);
-  const index = await readPackIndex(files, PROGRAM, PAGE_TOKENS, pageBytes);
+  const footprint = new Footprint(windows, 0, PAGE_TOKENS);
+  const index = await readPackIndex(files, PROGRAM, footprint, pageBytes);
   let now = 0;
   const given: Timer = (ms, call) => {
     limits.push({ ms, end: call });
@@ -141,4 +143,5 @@ interface Opening {
   readonly network?: number | null;
   readonly always?: boolean;
   readonly pageBytes?: number;
+  readonly windows?: readonly (number | null)[];
 }

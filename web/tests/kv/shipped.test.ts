@@ -181,6 +181,24 @@ describe("an index", () => {
     await expect(open(host, {})).rejects.toEqual(coded(code));
   });
 
+  test.each([
+    [[null, 40], {}],
+    [[64], {}],
+    [[64], { version: 2, windows: [32] }],
+    [[null], { version: 2, windows: [64] }],
+  ])("is not there for a model of the windows %j where it says %o", async (windows, index) => {
+    await publish(host, PAGES, { index });
+    expect((await open(host, { windows })).shipped).toBeNull();
+  });
+
+  test("has of a window the pages that its end sees", async () => {
+    await publish(host, PAGES, { index: { version: 2, windows: [64] } });
+    const { shipped: pages } = await open(host, { windows: [64] });
+    // Of 96 tokens the one that follows sees those from 33 on.
+    expect(ALL.map(({ key }) => pages?.has(key))).toEqual([false, false, true, true, true, true]);
+    expect(await pages?.bring(ALL.slice(2), null)).toEqual(STATES.slice(2));
+  });
+
   test("that came otherwise than the bundle says is refused", async () => {
     host.misbehave = (path) => (path.endsWith("index.json") ? { flip: 7 } : {});
     await expect(open(host, {})).rejects.toEqual(coded("bundle.checksum"));
