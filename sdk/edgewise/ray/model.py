@@ -89,9 +89,15 @@ class RayModel(Hosted):
         pooling: str | None = None,
         normalize: bool = True,
         truncate: bool = False,
+        prompt: str | None = None,
     ) -> list[Embedded]:
         """See `Hosted.embed`."""
-        options = {"pooling": pooling, "normalize": normalize, "truncate": truncate}
+        options = {
+            "pooling": pooling,
+            "normalize": normalize,
+            "truncate": truncate,
+            "prompt": prompt,
+        }
         found: list[Embedded] = await self._call("embed", list(texts), options)
         return found
 

@@ -6,7 +6,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -45,10 +45,12 @@ class Cluster:
 
     Attributes:
         folder: of its logs.
+        served: what is served, and before it what is served again once that ends.
     """
 
     port: int
     folder: Path
+    served: list[Any] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -63,11 +65,18 @@ class Cluster:
 
         given = {"cpus": 0.1, "door_cpus": 0.1, "threads": 1, **options}
         app = edgewise.ray.app(model, edgewise.ray.ServeOptions(**given))
-        serve.run(app, name=MODEL, route_prefix="/")
+        self.served.append(app)
         try:
+            try:
+                serve.run(app, name=MODEL, route_prefix="/")
+            except RuntimeError as error:
+                raise RuntimeError(str(serve.status().applications.get(MODEL))) from error
             yield self.url
         finally:
+            self.served.pop()
             serve.delete(MODEL)
+            if self.served:
+                serve.run(self.served[-1], name=MODEL, route_prefix="/")
 
 
 def processes(folder: Path) -> list[int]:

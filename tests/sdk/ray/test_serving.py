@@ -66,9 +66,10 @@ def test_openais_client_gets_what_the_engine_says(openai: OpenAI, engine: Engine
 
 
 def test_openais_client_streams_the_same(openai: OpenAI, engine: Engine) -> None:
-    said = engine.chat(QUESTION, temperature=1.0, seed=5, max_tokens=48)
+    # Long enough not to be all there before anybody asks what there is.
+    said = engine.chat(QUESTION, temperature=1.0, seed=5, max_tokens=1500)
     stream = openai.chat.completions.create(
-        **{**HOT, "seed": 5}, max_tokens=48, stream=True, stream_options={"include_usage": True}
+        **{**HOT, "seed": 5}, max_tokens=1500, stream=True, stream_options={"include_usage": True}
     )
     chunks = list(stream)
     text = [c.choices[0].delta.content or "" for c in chunks if c.choices]

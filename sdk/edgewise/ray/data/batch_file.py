@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 from edgewise.hosting.base import Hosted
 from edgewise.ray.data.keys import digest_of, seed_of
 from edgewise.ray.data.parts import BATCH_ID, ROW_KEY
-from edgewise.ray.data.worker import Load, is_own, patiently, together
+from edgewise.ray.data.worker import Load, is_own, loaded, patiently, together
 from edgewise.server.failing import status_of
 from edgewise.server.openai import chat, completions, embeddings
 from edgewise.server.openai.chat_request import ChatRequest
@@ -77,13 +76,14 @@ class Answering:
             seed: from which requests that say none have their own.
             keep: as `Completing`.
         """
-        self._hosted: Hosted = asyncio.run(load())
+        self._hosted = loaded(load)
         self._model = model
         self._seed = seed
         self._keep = keep
 
     async def __call__(self, table: pa.Table) -> pa.Table:
         """Lines of output for lines of input; raises what is no request's own error."""
+        self._hosted()
         rows = table.select([ROW_KEY, TEXT]).to_pylist()
         lines = await together(map(self._line, rows))
         return pa.table(
@@ -129,7 +129,7 @@ class Answering:
             )
         if isinstance(asked, Sampling):
             asked = self._seeded(asked, row)
-        found: dict[str, Any] = await answered(self._hosted, asked)
+        found: dict[str, Any] = await answered(self._hosted(), asked)
         return found
 
     def _seeded(self, asked: Sampling, row: Mapping[str, Any]) -> Sampling:

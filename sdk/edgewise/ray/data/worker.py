@@ -51,6 +51,21 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
         await asyncio.sleep(BUSY_S)
 
 
+def loaded(load: Load) -> Callable[[], Hosted]:
+    """Gives the model, or raises why there is none: what an actor raises while it is made reaches
+    nobody as the error that it was, and what it raises for its first batch does."""
+    try:
+        hosted = asyncio.run(load())
+    except EdgewiseError as error:
+        failure = error
+
+        def refuse() -> Hosted:
+            raise failure
+
+        return refuse
+    return lambda: hosted
+
+
 class Completing:
     """Completes the rows of tables; what `map_batches` makes an actor of."""
 
@@ -62,12 +77,13 @@ class Completing:
             asking: what is asked of every row.
             keep: a row's own error is what comes of it; else it ends them all.
         """
-        self._hosted: Hosted = asyncio.run(load())
+        self._hosted = loaded(load)
         self._asking = asking
         self._keep = keep
 
     async def __call__(self, table: pa.Table) -> pa.Table:
         """The table with its answers; raises what is no row's own error."""
+        self._hosted()
         columns = self._asking.columns
         columns.check(table.column_names)
         check_free(table.column_names, SCHEMA.names)
@@ -90,5 +106,5 @@ class Completing:
                 remedy="Have a row for each, with keys of their own.",
                 code="input.n",
             )
-        (ended,) = await whole(self._hosted.ask(ask))
+        (ended,) = await whole(self._hosted().ask(ask))
         return ended

@@ -111,7 +111,7 @@ class Workers:
         so that a task that is run again gives what it would have given.
         """
         low, high = self._bounds
-        return dataset.repartition(target_num_rows_per_block=self.batch_size).map_batches(
+        answered = dataset.repartition(target_num_rows_per_block=self.batch_size).map_batches(
             kind,
             fn_constructor_kwargs={"load": self._loading(model).load, **arguments},
             batch_size=self.batch_size,
@@ -127,6 +127,9 @@ class Workers:
             num_gpus=self.num_gpus,
             **self.ray_remote_args,
         )
+        # Wrapped in one of Ray's it would come here without what it was raised for.
+        answered.context.raise_original_map_exception = True
+        return answered
 
     def _loading(self, model: Model) -> Loading:
         return Loading(

@@ -17,6 +17,9 @@ from tests.sdk.ray.conftest import Cluster
 HOT: dict[str, Any] = {"temperature": 1.0, "max_tokens": 6, "ignore_eos": True}
 ROWS = 24
 
+# Each job starts workers: ten seconds to a minute of waiting.
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def data(cluster: Cluster) -> Any:

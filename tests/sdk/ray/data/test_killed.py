@@ -84,10 +84,8 @@ class Watched:
         return grown
 
 
-@pytest.mark.parametrize(
-    ("rows", "part"),
-    [pytest.param(480, 32, id="some"), pytest.param(10_000, 256, id="all", marks=pytest.mark.full)],
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("rows", "part"), [(480, 32), (10_000, 256)], ids=["some", "all"])
 def test_every_row_is_there_once_where_a_worker_was_killed(
     cluster: Cluster,
     tiny: Path,
