@@ -15,7 +15,6 @@ from edgewise.hosting.base import (
     Embedded,
     Ended,
     Event,
-    Hosted,
     Json,
     Said,
     TokenSaid,
@@ -30,7 +29,7 @@ from edgewise_runtime.text import Tokenizer
 from edgewise_runtime.text.token_bytes import bytes_of
 
 
-class LocalModel(Hosted):
+class LocalModel(Prompting):
     """A model that an engine of this process has loaded. It closes the engine when it is closed."""
 
     def __init__(self, name: str, engine: AsyncEngine, *, apart_s: float = 0.0) -> None:
@@ -43,7 +42,7 @@ class LocalModel(Hosted):
         """
         self.facts = facts_of(name, engine)
         self._engine = engine
-        self._prompting = Prompting(engine.session.texts)
+        self.texts = engine.session.texts
         self._spelled = _Spelled(engine.tokenizer)
         self._apart_s = apart_s
 
@@ -88,22 +87,6 @@ class LocalModel(Hosted):
             Embedded(row.tobytes(), tokens)
             for row, tokens in zip(rows, embedding.tokens, strict=True)
         ]
-
-    async def count(self, ask: Ask) -> int:
-        """See `Hosted.count`."""
-        return await self._prompting.count(ask)
-
-    async def tokenize(self, text: str, *, special: bool) -> list[int]:
-        """See `Hosted.tokenize`."""
-        return await self._prompting.tokenize(text, special=special)
-
-    async def detokenize(self, token_ids: Sequence[int]) -> str:
-        """See `Hosted.detokenize`."""
-        return await self._prompting.detokenize(token_ids)
-
-    async def render(self, ask: Ask) -> str:
-        """See `Hosted.render`."""
-        return await self._prompting.render(ask)
 
     async def metrics(self) -> Mapping[str, Json]:
         """See `Hosted.metrics`."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgewise.hosting.base import Ask, Json
+from edgewise.hosting.base import Ask, Hosted, Json
 from edgewise.options import SubmitOptions
 from edgewise.texts import Texts
 from edgewise_runtime.errors import InputError
@@ -16,11 +16,14 @@ OPTIONS = SubmitOptions.__annotations__.keys() - {"sampling"}
 """Those whose values JSON has."""
 
 
-class Prompting:
-    """What `Hosted` says of prompts, from a bundle's texts. Long ones hold up nobody."""
+class Prompting(Hosted):
+    """A `Hosted` that knows of prompts what its bundle's texts say. Long ones hold up nobody.
 
-    def __init__(self, texts: Texts) -> None:
-        self._texts = texts
+    Attributes:
+        texts: the bundle's.
+    """
+
+    texts: Texts
 
     async def count(self, ask: Ask) -> int:
         """See `Hosted.count`."""
@@ -30,17 +33,17 @@ class Prompting:
             if not isinstance(prompt, str):
                 return len(prompt)
             return len(await self.tokenize(prompt, special=True))
-        ids_of = self._texts.ids_of_chat
+        ids_of = self.texts.ids_of_chat
         return len(await asyncio.to_thread(ids_of, messages, ask.tools, ask.variables, options))
 
     async def tokenize(self, text: str, *, special: bool) -> list[int]:
         """See `Hosted.tokenize`."""
-        encode = self._texts.tokenizer.encode
+        encode = self.texts.tokenizer.encode
         return await asyncio.to_thread(encode, text, add_special_tokens=special)
 
     async def detokenize(self, token_ids: Sequence[int]) -> str:
         """See `Hosted.detokenize`."""
-        return await asyncio.to_thread(self._texts.tokenizer.decode, token_ids)
+        return await asyncio.to_thread(self.texts.tokenizer.decode, token_ids)
 
     async def render(self, ask: Ask) -> str:
         """See `Hosted.render`."""
@@ -51,7 +54,7 @@ class Prompting:
                 remedy="Pass messages.",
                 code="input.messages",
             )
-        text_of = self._texts.text_of_chat
+        text_of = self.texts.text_of_chat
         return await asyncio.to_thread(text_of, ask.messages, ask.tools, ask.variables, options)
 
 

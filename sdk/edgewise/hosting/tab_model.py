@@ -33,12 +33,11 @@ OURS = ("priority", "timeout_s")
 """Options that are not for the tab: all wait in one queue, and the time runs here."""
 
 
-class TabModel(Hosted):
+class TabModel(Prompting):
     """A bundle's model on the GPUs of visitors. For one event loop.
 
     Attributes:
         tabs: those that lend their GPU.
-        texts: the bundle's.
     """
 
     def __init__(
@@ -60,7 +59,6 @@ class TabModel(Hosted):
                 code="input.program",
             )
         self._bundle, self.texts = bundle, Texts(bundle)
-        self._prompting = Prompting(self.texts)
         context = bundle.model.context
         self.facts = facts_of_texts(
             name, bundle, self.texts, program, context=context, device="tabs of browsers"
@@ -117,22 +115,6 @@ class TabModel(Hosted):
             remedy="Ask a model that the server runs itself.",
             code="unsupported.tab",
         )
-
-    async def count(self, ask: Ask) -> int:
-        """See `Hosted.count`."""
-        return await self._prompting.count(ask)
-
-    async def tokenize(self, text: str, *, special: bool) -> list[int]:
-        """See `Hosted.tokenize`."""
-        return await self._prompting.tokenize(text, special=special)
-
-    async def detokenize(self, token_ids: Sequence[int]) -> str:
-        """See `Hosted.detokenize`."""
-        return await self._prompting.detokenize(token_ids)
-
-    async def render(self, ask: Ask) -> str:
-        """See `Hosted.render`."""
-        return await self._prompting.render(ask)
 
     async def metrics(self) -> Mapping[str, Json]:
         """See `Hosted.metrics`: what runs and waits here, where nothing else is known."""

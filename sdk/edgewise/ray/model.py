@@ -34,7 +34,7 @@ LEAST_S = 0.001
 """Seconds that a request has at least when it comes to an engine, which ends it."""
 
 
-class RayModel(Hosted):
+class RayModel(Prompting):
     """A model of replicas behind a handle of Ray Serve. For one event loop.
 
     Prompts are made here, and known by their pages' keys, by which the router chooses a replica.
@@ -49,8 +49,7 @@ class RayModel(Hosted):
         """
         self.facts = facts
         self._bundle, self._handle = bundle, handle
-        self._texts = Texts(bundle)
-        self._prompting = Prompting(self._texts)
+        self.texts = Texts(bundle)
         self._page_tokens = paged_state(bundle.manifest).page_tokens
         programs = {program.id: program for program in bundle.manifest.programs}
         any_of_them = bundle.manifest.programs[0]
@@ -64,7 +63,7 @@ class RayModel(Hosted):
         """
         began = monotonic()
         options = options_of(ask)
-        asked = read_options(options, self._texts.defaults, several=True)
+        asked = read_options(options, self.texts.defaults, several=True)
         ids = await self._ids(ask, options)
         keys = await asyncio.to_thread(self._keys, ids, asked.extras)
         if ask.messages is None:
@@ -101,22 +100,6 @@ class RayModel(Hosted):
         found: list[Embedded] = await self._call("embed", list(texts), options)
         return found
 
-    async def count(self, ask: Ask) -> int:
-        """See `Hosted.count`."""
-        return await self._prompting.count(ask)
-
-    async def tokenize(self, text: str, *, special: bool) -> list[int]:
-        """See `Hosted.tokenize`."""
-        return await self._prompting.tokenize(text, special=special)
-
-    async def detokenize(self, token_ids: Sequence[int]) -> str:
-        """See `Hosted.detokenize`."""
-        return await self._prompting.detokenize(token_ids)
-
-    async def render(self, ask: Ask) -> str:
-        """See `Hosted.render`."""
-        return await self._prompting.render(ask)
-
     async def metrics(self) -> Mapping[str, Json]:
         """See `Hosted.metrics`: of all replicas that there are now, together."""
         asked = self._handle.broadcast("metrics", Way())
@@ -137,7 +120,7 @@ class RayModel(Hosted):
         given = ask.messages, ask.tools, ask.variables, options
         try:
             return await asyncio.to_thread(
-                lambda: self._texts.ids_of_chat(*given, most=self.facts.context)
+                lambda: self.texts.ids_of_chat(*given, most=self.facts.context)
             )
         except InputError as error:
             if error.code != "input.context":
