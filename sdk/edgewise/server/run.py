@@ -155,8 +155,8 @@ def _server(
             h11_max_incomplete_event_size=MAX_HEADERS,
             http=PatientProtocol,
             lifespan="off",
-            # Where uvloop is installed uvicorn would take it, and it cannot start processes in groups
-            # of their own, as models' are.
+            # Where uvloop is installed uvicorn would take it, which cannot start a process in a
+            # group of its own, as models' are.
             loop="asyncio",
             limit_concurrency=MAX_CONNECTIONS,
             log_config=None,
