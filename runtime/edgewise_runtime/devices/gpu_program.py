@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from edgewise_runtime.devices.grids import Grid, Grids
 from edgewise_runtime.devices.kernel_thread import KernelThread
 from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.devices.mail import mail
+from edgewise_runtime.devices.open_program import OpenProgram
 from edgewise_runtime.devices.outputs import Output
 from edgewise_runtime.devices.paging import Paging
 from edgewise_runtime.errors import DeviceError
@@ -82,7 +82,7 @@ class BoundPlan(Protocol[LaunchIn]):
 PlanT = TypeVar("PlanT", bound=BoundPlan[Launch])
 
 
-class GpuProgram(ABC, Generic[PlanT, LaunchT]):
+class GpuProgram(OpenProgram, Generic[PlanT, LaunchT]):
     """A program in a GPU's memory; see `base.LoadedProgram`.
 
     A device's own class makes `_gpu`, `_mailbox`, `_pages` and `_bound` when it is made, and says
@@ -100,15 +100,10 @@ class GpuProgram(ABC, Generic[PlanT, LaunchT]):
     _bound: Mapping[str, PlanT]
 
     def __init__(self, checked: Checked) -> None:
-        self.bundle = checked.bundle
-        self.program = checked.program
-        self.plans = checked.plans
+        super().__init__(checked)
         self.calls.expect(1)
         self._process = os.getpid()
-        self._closed = False
         self._step = [0] * len(STEP_SYMBOLS)
-        self._buffers = checked.buffers
-        self._bytes = common.count_bytes(self.plans, checked.sizes)
         self._shapes = {
             name: tuple(ex.evaluate(dim, checked.load_symbols) for dim in buffer.shape)
             for name, buffer in self._buffers.items()
@@ -235,10 +230,6 @@ class GpuProgram(ABC, Generic[PlanT, LaunchT]):
         self._pages.paging.check_data(page, len(data))
         self.calls.call(self._pages.write, page, data)
 
-    def memory(self) -> dict[str, int]:
-        self._open()
-        return dict(self._bytes)
-
     def close(self) -> None:
         if self._closed:
             return
@@ -249,21 +240,8 @@ class GpuProgram(ABC, Generic[PlanT, LaunchT]):
             self.calls.call(self._release)
         self._bound = {}
 
-    def __enter__(self) -> Self:
-        self._open()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _open(self) -> None:
-        if self._closed:
-            raise common.closed(self.program)
+        super()._open()
         if os.getpid() != self._process:
             raise DeviceError(
                 "This process was forked from the one that loaded the program, and drivers do not "

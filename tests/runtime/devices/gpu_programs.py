@@ -18,49 +18,23 @@ import pytest
 from edgewise_runtime.devices.base import Array, Device, LoadedProgram
 from edgewise_runtime.devices.mail import mail
 from edgewise_runtime.engine.step_buffers import step_array
-from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
-from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.errors import BundleError, DeviceError
 from tests.runtime import sample
+from tests.runtime.devices.programs import PAGES, ProgramTests, Tiny, refused
 from tests.runtime.sample import Json
-
-PAGES = {"pages": 4}
-
-Change = Callable[[Json], object]
 
 
 @dataclass(frozen=True)
-class Tiny:
-    """A device and what makes bundles of the tiny program that it runs.
+class GpuTiny(Tiny):
+    """The same of a GPU.
 
     Attributes:
-        make: writes and opens a bundle, its manifest changed before it is written.
-        program: the program's id.
         open: makes the device once more.
         looks: how often the host has waited for a loaded program's buffers so far.
     """
 
-    device: Device
-    make: Callable[..., Bundle]
-    program: str
     open: Callable[[], Device]
     looks: Callable[[Any], int]
-
-    def load(
-        self,
-        change: Change = lambda manifest: None,
-        program: str | None = None,
-        **options: Any,
-    ) -> LoadedProgram:
-        """The tiny program loaded with 4 pages, or as options say."""
-        asked = {"load_symbols": PAGES, "trust": True} | options
-        return self.device.load(self.make(change), program, **asked)
-
-
-def refused(action: Callable[[], object], kind: type[EdgewiseError] = DeviceError) -> str:
-    """The code of the error an action raises."""
-    with pytest.raises(kind) as error:
-        action()
-    return error.value.code
 
 
 def write_step(program: LoadedProgram, n: int = 4, b: int = 2, r: int = 2, t: int = 64) -> None:
@@ -88,10 +62,12 @@ def filled(program: LoadedProgram, name: str, shape: tuple[int, ...]) -> Array:
     return values
 
 
-class GpuProgramTests:
-    """Subclassed in the tests of each device."""
+class GpuProgramTests(ProgramTests):
+    """Subclassed in the tests of each device with memory of its own."""
 
-    def test_it_is_a_device_as_the_protocol_says(self, tiny: Tiny, program: LoadedProgram) -> None:
+    def test_it_is_a_device_as_the_protocol_says(
+        self, tiny: GpuTiny, program: LoadedProgram
+    ) -> None:
         assert tiny.device.target == tiny.program.partition("-")[0]
         assert tiny.device.name
         assert tiny.device.identity
@@ -117,7 +93,7 @@ class GpuProgramTests:
             assert not program.read(name).any()
 
     @pytest.mark.parametrize("k", [1, 3, 8])
-    def test_a_burst_is_that_many_single_steps(self, tiny: Tiny, k: int) -> None:
+    def test_a_burst_is_that_many_single_steps(self, tiny: GpuTiny, k: int) -> None:
         states = []
         for bursts in ([k], [1] * k):
             with tiny.load() as program:
@@ -186,7 +162,7 @@ class GpuProgramTests:
         assert (program.read("x") == 1).all()
 
     def test_buffers_of_earlier_runs_stay_readable(
-        self, tiny: Tiny, program: LoadedProgram
+        self, tiny: GpuTiny, program: LoadedProgram
     ) -> None:
         write_table(program)
         write_step(program)
@@ -198,13 +174,6 @@ class GpuProgramTests:
         assert program.read("table")[0, 0] == 1
         # One look brings home all that is under way.
         assert tiny.looks(program) == looks + 1
-
-    def test_writing_goes_to_an_offset_in_elements(self, program: LoadedProgram) -> None:
-        program.write("x", np.array([[1, 2], [3, 4]], np.float32), 7)
-        assert program.read("x").reshape(-1)[6:12].tolist() == [0, 1, 2, 3, 4, 0]
-        program.write("x", np.zeros(0, np.float32), 32)
-        program.write("x", np.arange(64, dtype=np.float32).reshape(8, 8)[::2])
-        assert program.read("x")[3].tolist() == list(range(48, 56))
 
     @pytest.mark.parametrize(
         "rows", [slice(1, 3), slice(None, 2), slice(2, None), slice(0, 0), slice(None, None, 2)]
@@ -231,39 +200,12 @@ class GpuProgramTests:
         names = mail(program.plans["decode"], {**sizes, "table": bytes_of_table})
         assert [name for name in names if name == "table"] == sent
 
-    @pytest.mark.parametrize(
-        ("name", "values", "offset"),
-        [
-            ("x", np.zeros(8, np.float64), 0),
-            ("x", np.zeros(8, np.int32), 0),
-            ("x", np.zeros(33, np.float32), 0),
-            ("x", np.zeros(8, np.float32), 25),
-            ("x", np.zeros(8, np.float32), -1),
-            ("w", np.zeros(8, np.float32), 0),
-            ("y", np.zeros(8, np.float32), 0),
-            ("scratch.0", np.zeros(8, np.uint8), 0),
-        ],
-    )
-    def test_a_write_that_does_not_fit_is_refused(
-        self, program: LoadedProgram, name: str, values: Any, offset: int
-    ) -> None:
-        assert refused(lambda: program.write(name, values, offset)) == "device.buffer"
-        assert not program.read("x").any()
-
     @pytest.mark.parametrize("name", ["y", "scratch.0", ""])
     def test_only_named_buffers_can_be_read_and_none_viewed(
         self, program: LoadedProgram, name: str
     ) -> None:
         assert refused(lambda: program.read(name)) == "device.buffer"
         assert refused(lambda: program.view("x")) == "device.buffer"
-
-    @pytest.mark.parametrize(
-        ("plan", "k"), [("decode", 0), ("decode", 9), ("decode", -1), ("prefill", 2), ("sing", 1)]
-    )
-    def test_only_what_the_plans_allow_is_run(
-        self, program: LoadedProgram, plan: str, k: int
-    ) -> None:
-        assert refused(lambda: program.run(plan, k)) == "device.plan"
 
     def test_a_plan_can_be_traced_launch_by_launch(self, program: LoadedProgram) -> None:
         program.write("x", np.ones((4, 8), np.float32))
@@ -292,29 +234,16 @@ class GpuProgramTests:
             "scratch": 256,
         }
 
-    def test_a_closed_program_refuses_everything(self, tiny: Tiny) -> None:
-        program = tiny.load()
-        program.close()
-        program.close()
-        for use in (
-            lambda: program.run("decode"),
-            lambda: program.read("x"),
-            lambda: program.view("x"),
-            lambda: program.write("x", np.zeros(1, np.float32)),
-            program.memory,
-            lambda: next(program.trace("decode")),
-            program.__enter__,
-        ):
-            assert refused(use) == "device.closed"
-
-    def test_what_a_listener_raises_is_not_taken_for_a_failure_of_the_gpu(self, tiny: Tiny) -> None:
+    def test_what_a_listener_raises_is_not_taken_for_a_failure_of_the_gpu(
+        self, tiny: GpuTiny
+    ) -> None:
         def listener(what: str, done: int, total: int) -> None:
             raise ValueError("I stopped listening")
 
         with pytest.raises(ValueError, match="I stopped listening"):
             tiny.load(progress=listener)
 
-    def test_the_bundle_has_to_have_a_program(self, tiny: Tiny) -> None:
+    def test_the_bundle_has_to_have_a_program(self, tiny: GpuTiny) -> None:
         def only_cpu(manifest: Json) -> None:
             manifest["programs"] = manifest["programs"][:1]
 
@@ -324,7 +253,7 @@ class GpuProgramTests:
         assert f"--target {target} -o " in error.value.remedy
         assert refused(lambda: tiny.load(program="webgpu-f64"), BundleError)
 
-    def test_a_program_for_a_better_gpu_is_refused_by_name(self, tiny: Tiny) -> None:
+    def test_a_program_for_a_better_gpu_is_refused_by_name(self, tiny: GpuTiny) -> None:
         def demand(manifest: Json) -> None:
             manifest["programs"][1]["needs"] = {"arch": None, "features": ["warp-drive"]}
 
@@ -333,13 +262,6 @@ class GpuProgramTests:
                 tiny.load(demand, chosen)
             assert error.value.code == "device.no_program"
         assert refused(lambda: tiny.load(program="cpu-f32-portable")) == "device.no_program"
-
-    @pytest.mark.parametrize(
-        ("symbols", "code"),
-        [({}, "plan.symbol"), ({"pages": 0}, "plan.range"), ({"pages": 1 << 30}, "plan.range")],
-    )
-    def test_load_symbols_are_checked(self, tiny: Tiny, symbols: dict[str, int], code: str) -> None:
-        assert refused(lambda: tiny.load(load_symbols=symbols), PlanError) == code
 
     def test_ctrl_c_waits_for_the_burst_and_breaks_nothing(self, program: LoadedProgram) -> None:
         begin(program)
@@ -367,7 +289,7 @@ class GpuProgramTests:
             signal.signal(signal.SIGALRM, previous)
 
     def test_a_forked_process_is_told_to_load_its_own(
-        self, tiny: Tiny, program: LoadedProgram
+        self, tiny: GpuTiny, program: LoadedProgram
     ) -> None:
         child = os.fork()
         if child == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu import binding, tvm_library
 from edgewise_runtime.devices.kernel_thread import KernelThread
+from edgewise_runtime.devices.open_program import OpenProgram
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.reading import shorten
@@ -76,16 +76,11 @@ class CpuDevice:
         return CpuProgram(checked, library)
 
 
-class CpuProgram:
+class CpuProgram(OpenProgram):
     """A program in memory. Made by `CpuDevice.load`; see `base.LoadedProgram`."""
 
     def __init__(self, checked: loading.Checked, library: Any) -> None:
-        self.bundle = checked.bundle
-        self.program = checked.program
-        self.plans = checked.plans
-        self._closed = False
-        self._memory = common.count_bytes(checked.plans, checked.sizes)
-        self._buffers = checked.buffers
+        super().__init__(checked)
         self._library = library
         self._load = load = checked.load_symbols
         self._raw = binding.allocate(checked)
@@ -145,32 +140,12 @@ class CpuProgram:
             part = np.frombuffer(data, np.uint8, row.bytes, row.offset)
             array[page] = part.view(array.dtype).reshape(array.shape[1:])
 
-    def memory(self) -> dict[str, int]:
-        self._open()
-        return dict(self._memory)
-
     def close(self) -> None:
         self._closed = True
         self._raw = {}
         self._arrays = {}
         self._calls = {}
         self._library = None
-
-    def __enter__(self) -> CpuProgram:
-        self._open()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _open(self) -> None:
-        if self._closed:
-            raise common.closed(self.program)
 
     def _plan(self, name: str, k: int = 1) -> Plan:
         self._open()

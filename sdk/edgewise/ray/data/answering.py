@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from edgewise.hosting.base import Ended, TokenSaid
+from edgewise.server.openai.chat_writing import called
 from edgewise.server.openai.choices import finite
+from edgewise.server.writing import written
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.reading import shorten
 
@@ -75,7 +76,7 @@ def _of_answer(answer: Answer) -> dict[str, Any]:
     return {
         "completion": answer.text,
         "reasoning": answer.reasoning or None,
-        "tool_calls": _called(answer) if calls else None,
+        "tool_calls": written([called(call) for call in calls]) if calls else None,
         "finish_reason": answer.finish_reason,
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -83,18 +84,6 @@ def _of_answer(answer: Answer) -> dict[str, Any]:
         "seed": answer.seed,
         "logprobs": [_token(one) for one in answer.tokens] or None,
     }
-
-
-def _called(answer: Ended) -> str:
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in answer.calls
-    ]
-    return json.dumps(calls, separators=(",", ":"))
 
 
 def _token(token: TokenSaid) -> dict[str, Any]:

@@ -52,11 +52,12 @@ def _message(ended: Ended) -> dict[str, Any]:
     if ended.reasoning:
         message["reasoning_content"] = ended.reasoning
     if ended.calls:
-        message["tool_calls"] = [_called(call) for call in ended.calls]
+        message["tool_calls"] = [called(call) for call in ended.calls]
     return message
 
 
-def _called(call: Call) -> dict[str, Any]:
+def called(call: Call) -> dict[str, Any]:
+    """A call as messages have it."""
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function}
 

@@ -21,17 +21,17 @@ from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.cpu import device as cpu
 from edgewise_runtime.devices.cpu import tvm_library
 from edgewise_runtime.devices.cpu.device import CpuDevice, CpuProgram
-from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
+from edgewise_runtime.errors import BundleError, DeviceError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.installed import TVM
 from tests.runtime import sample
+from tests.runtime.devices.programs import PAGES, ProgramTests, refused
 from tests.runtime.sample import Json
 
 Make = Callable[..., Bundle]
 
 LIBRARY = "programs/cpu-f32-portable/kernels.so"
 PARAMS = "params/cpu/00000.safetensors"
-PAGES = {"pages": 4}
 
 
 def load(bundle: Bundle, **options: Any) -> CpuProgram:
@@ -39,11 +39,8 @@ def load(bundle: Bundle, **options: Any) -> CpuProgram:
     return CpuDevice(2).load(bundle, **options)
 
 
-def refused(action: Callable[[], object], kind: type[EdgewiseError] = DeviceError) -> str:
-    """The code of the error an action raises."""
-    with pytest.raises(kind) as error:
-        action()
-    return error.value.code
+class TestProgram(ProgramTests):
+    """What programs of every device do."""
 
 
 def test_it_is_a_device_as_the_protocol_says(program: CpuProgram) -> None:
@@ -124,12 +121,6 @@ def test_reading_copies_and_viewing_does_not(program: CpuProgram) -> None:
     assert program.read("x", slice(1, 2))[0, 0] == 5
 
 
-def test_writing_goes_to_an_offset_in_elements(program: CpuProgram) -> None:
-    program.write("x", np.array([[1, 2], [3, 4]], np.float32), 7)
-    assert program.read("x").reshape(-1)[6:12].tolist() == [0, 1, 2, 3, 4, 0]
-    program.write("x", np.zeros(0, np.float32), 32)
-
-
 def test_parameters_lie_in_memory_and_cannot_be_written(program: CpuProgram) -> None:
     weight = program.view("w")
     assert np.array_equal(weight, sample.WEIGHT)
@@ -140,38 +131,10 @@ def test_parameters_lie_in_memory_and_cannot_be_written(program: CpuProgram) -> 
     assert str(program.bundle.path / PARAMS) not in mapped
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "offset"),
-    [
-        ("x", np.zeros(8, np.float64), 0),
-        ("x", np.zeros(8, np.int32), 0),
-        ("x", np.zeros(33, np.float32), 0),
-        ("x", np.zeros(8, np.float32), 25),
-        ("x", np.zeros(8, np.float32), -1),
-        ("x", np.zeros(0, np.float32), 33),
-        ("y", np.zeros(8, np.float32), 0),
-        ("scratch.0", np.zeros(8, np.uint8), 0),
-    ],
-)
-def test_a_write_that_does_not_fit_is_refused(
-    program: CpuProgram, name: str, values: Any, offset: int
-) -> None:
-    assert refused(lambda: program.write(name, values, offset)) == "device.buffer"
-    assert not program.read("x").any()
-
-
 @pytest.mark.parametrize("name", ["y", "scratch.0", ""])
 def test_only_named_buffers_can_be_read(program: CpuProgram, name: str) -> None:
     assert refused(lambda: program.read(name)) == "device.buffer"
     assert refused(lambda: program.view(name)) == "device.buffer"
-
-
-@pytest.mark.parametrize(
-    ("plan", "k"), [("decode", 0), ("decode", 9), ("decode", -1), ("prefill", 2), ("sing", 1)]
-)
-def test_only_what_the_plans_allow_is_run(program: CpuProgram, plan: str, k: int) -> None:
-    assert refused(lambda: program.run(plan, k)) == "device.plan"
-    assert not program.read("x").any()
 
 
 def test_a_kernel_that_refuses_its_input_is_an_error_of_ours(program: CpuProgram) -> None:
@@ -224,22 +187,10 @@ def test_memory_is_not_taken_before_it_is_touched(make: Make) -> None:
         assert resident() - before < 64 << 20
 
 
-def test_a_closed_program_refuses_everything(make: Make) -> None:
+def test_what_a_caller_still_holds_of_a_closed_program_stays_valid_memory(make: Make) -> None:
     program = load(make())
     view = program.view("x")
     program.close()
-    program.close()
-    for use in (
-        lambda: program.run("decode"),
-        lambda: program.read("x"),
-        lambda: program.view("x"),
-        lambda: program.write("x", np.zeros(1, np.float32)),
-        program.memory,
-        lambda: next(program.trace("decode")),
-        program.__enter__,
-    ):
-        assert refused(use) == "device.closed"
-    # What a caller still holds stays valid memory.
     view[:] = 1
     assert view.sum() == 32
 
@@ -289,14 +240,6 @@ def test_damaged_parameters_are_found_before_they_are_used(make: Make) -> None:
     data[70] ^= 1
     bundle.file(PARAMS).write_bytes(data)
     assert refused(lambda: load(bundle), BundleError) == "bundle.checksum"
-
-
-@pytest.mark.parametrize(
-    ("symbols", "code"),
-    [({}, "plan.symbol"), ({"pages": 0}, "plan.range"), ({"pages": 1 << 30}, "plan.range")],
-)
-def test_load_symbols_are_checked(make: Make, symbols: dict[str, int], code: str) -> None:
-    assert refused(lambda: load(make(), load_symbols=symbols), PlanError) == code
 
 
 def test_a_program_that_does_not_fit_is_refused_before_anything_is_taken(

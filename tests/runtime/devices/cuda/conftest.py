@@ -18,7 +18,7 @@ from edgewise_runtime.format.bundle import Bundle
 from tests.gpu_emulator.driver import emulated
 from tests.runtime import sample
 from tests.runtime.devices import tiny_cuda
-from tests.runtime.devices.gpu_programs import Tiny
+from tests.runtime.devices.gpu_programs import GpuTiny
 from tests.runtime.sample import Json
 
 Change = Callable[[Json], object]
@@ -72,15 +72,15 @@ def make_cuda(tmp_path: Path, kernels: Path) -> Make:
 
 
 @pytest.fixture
-def tiny(device: CudaDevice, make_cuda: Make) -> Tiny:
+def tiny(device: CudaDevice, make_cuda: Make) -> GpuTiny:
     def waits(program: LoadedProgram) -> int:
         return program.counters.waits
 
-    return Tiny(device, make_cuda, tiny_cuda.ID, CudaDevice, waits)
+    return GpuTiny(device, make_cuda, tiny_cuda.ID, CudaDevice, waits)
 
 
 @pytest.fixture
-def program(tiny: Tiny) -> Iterator[LoadedProgram]:
+def program(tiny: GpuTiny) -> Iterator[LoadedProgram]:
     """The tiny program loaded with 4 pages."""
     with tiny.load() as loaded:
         yield loaded

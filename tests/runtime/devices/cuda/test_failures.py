@@ -19,7 +19,8 @@ from edgewise_runtime.errors import DeviceError
 from tests.gpu_emulator.driver import emulated
 from tests.runtime.devices.cuda.conftest import Make
 from tests.runtime.devices.cuda.test_device import OPEN
-from tests.runtime.devices.gpu_programs import PAGES, write_step, write_table
+from tests.runtime.devices.gpu_programs import write_step, write_table
+from tests.runtime.devices.programs import PAGES
 
 LAUNCH_FAILED = 719
 

@@ -13,7 +13,7 @@ from edgewise_runtime.devices.vulkan.device import VulkanDevice
 from edgewise_runtime.devices.vulkan.gpu import close_gpus
 from edgewise_runtime.format.bundle import Bundle
 from tests.runtime.devices import tiny_vulkan
-from tests.runtime.devices.gpu_programs import Tiny
+from tests.runtime.devices.gpu_programs import GpuTiny
 
 SETTINGS = """\
 khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
@@ -63,15 +63,15 @@ def vulkan(validation_log: Path) -> VulkanDevice:
 
 
 @pytest.fixture
-def tiny(vulkan: VulkanDevice, make_vulkan: Callable[..., Bundle]) -> Tiny:
+def tiny(vulkan: VulkanDevice, make_vulkan: Callable[..., Bundle]) -> GpuTiny:
     def readbacks(program: LoadedProgram) -> int:
         return program.counters.readbacks
 
-    return Tiny(vulkan, make_vulkan, tiny_vulkan.ID, VulkanDevice, readbacks)
+    return GpuTiny(vulkan, make_vulkan, tiny_vulkan.ID, VulkanDevice, readbacks)
 
 
 @pytest.fixture
-def program(tiny: Tiny) -> Iterator[LoadedProgram]:
+def program(tiny: GpuTiny) -> Iterator[LoadedProgram]:
     """The tiny program loaded with 4 pages."""
     with tiny.load() as loaded:
         yield loaded

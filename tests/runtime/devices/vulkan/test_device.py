@@ -13,7 +13,8 @@ from edgewise_runtime.errors import BundleError, DeviceError, TrustError
 from edgewise_runtime.format.bundle import Bundle
 from tests.runtime import sample
 from tests.runtime.devices import tiny_webgpu
-from tests.runtime.devices.gpu_programs import PAGES, GpuProgramTests, refused
+from tests.runtime.devices.gpu_programs import GpuProgramTests
+from tests.runtime.devices.programs import PAGES, refused
 from tests.runtime.sample import Json
 
 Change = Callable[[Json], object]

@@ -16,7 +16,8 @@ from edgewise_runtime.devices.vulkan.device import VulkanDevice
 from edgewise_runtime.devices.vulkan.gpu import close_gpus
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle
-from tests.runtime.devices.gpu_programs import PAGES, begin
+from tests.runtime.devices.gpu_programs import begin
+from tests.runtime.devices.programs import PAGES
 from tests.sdk.cli.commands import environment
 
 Make = Callable[..., Bundle]

@@ -17,7 +17,8 @@ from edgewise_runtime.devices.wgpu import device as device_module
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle
-from tests.runtime.devices.gpu_programs import PAGES, begin
+from tests.runtime.devices.gpu_programs import begin
+from tests.runtime.devices.programs import PAGES
 from tests.sdk.cli.commands import environment
 
 Make = Callable[..., Bundle]
