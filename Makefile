@@ -63,7 +63,7 @@ $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 
 # Beside what edgewise needs: nothing but edgewise.ray imports it.
 $(VENV)/ray.stamp: $(VENV)/ready.stamp requirements/ray.lock
-	@echo "Installing Ray (750 MB installed; once)"
+	@echo "Installing Ray (500 MB installed; once)"
 	@$(BIN)/python -m pip install --quiet --no-compile --requirement requirements/ray.lock
 	@touch $@
 
