@@ -106,7 +106,8 @@ def talking(argv: list[str], stdout: Path | None = None, **more: str) -> Iterato
             os.close(descriptor)
         terminal = Terminal(ours, program)
         try:
-            terminal.type("", "/help lists commands")
+            # The line's last word: where it wraps depends on the name of the processor.
+            terminal.type("", "commands.")
             yield terminal
         finally:
             program.kill()
