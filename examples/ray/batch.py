@@ -11,10 +11,16 @@ is not answered again.
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import ray
 
 from edgewise.ray import Workers, complete_to
+
+
+def conversation(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its question as a conversation; `prompt` of `complete_to` is for plain texts."""
+    return {**row, "messages": [{"role": "user", "content": row["question"]}]}
 
 
 def main() -> None:
@@ -26,12 +32,12 @@ def main() -> None:
     parser.add_argument("--cpus", type=int, default=1, help="of each (default: %(default)s)")
     asked = parser.parse_args()
 
-    questions = ray.data.read_json(asked.questions, lines=True)
+    questions = ray.data.read_json(asked.questions, lines=True).map(conversation)
     written = complete_to(
         questions,
         asked.bundle,
         asked.answers,
-        prompt="question",
+        messages="messages",
         key="id",
         max_tokens=48,
         temperature=0.7,
@@ -44,7 +50,7 @@ def main() -> None:
 
     answers = ray.data.read_parquet(asked.answers)
     for row in answers.take(3):
-        print(row["id"], row["completion"] or row["error"])
+        print(row["id"], row["completion"] if row["error"] is None else row["error"])
 
 
 if __name__ == "__main__":

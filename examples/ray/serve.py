@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from ray import serve
 
@@ -17,12 +18,11 @@ def main() -> None:
     options = edgewise.ray.ServeOptions(
         replicas=2,
         cpus=1,
-        door_cpus=0.1,
         hosts=("models.example.org",),
     )
     app = edgewise.ray.app(sys.argv[1], options)
-    # Blocks until Ctrl-C.
-    serve.run(app, blocking=True)
+    with suppress(KeyboardInterrupt):
+        serve.run(app, blocking=True)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ class ServeOptions:
             that has the fewest, or `spare` more.
         pages: of KV of a replica that its router remembers, at most.
         doors: replicas of what speaks HTTP, makes prompts of messages, and routes.
-        door_cpus: of each of those.
+        door_cpus: of each of those. Default: 0, so that replicas may have all that a node has: a
+            door waits more than it computes.
         api_key: that clients have to send. Default: ``EDGEWISE_API_KEY`` where a door runs.
         hosts: names that clients reach the cluster by, besides those that every machine has.
         origins: of pages that may ask, as browsers send them.
@@ -76,7 +77,7 @@ class ServeOptions:
     spare: int = Balance.spare
     pages: int = PAGES
     doors: int = 1
-    door_cpus: float = 1.0
+    door_cpus: float = 0.0
     api_key: str | None = field(default=None, repr=False)
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()

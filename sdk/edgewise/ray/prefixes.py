@@ -111,7 +111,7 @@ class Balance:
     """
 
     factor: float = 2.0
-    spare: int = 4
+    spare: int = 2
 
     def __post_init__(self) -> None:
         """Raise InputError ``input.option`` for what balances nothing."""

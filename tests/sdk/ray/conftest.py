@@ -35,6 +35,7 @@ ENVIRONMENT = {
 }
 MARK = "EDGEWISE_TEST_CLUSTER"
 """A variable that every process of the cluster has, with the folder of its logs."""
+CPUS = 4
 STORE_BYTES = 100_000_000
 TRIES = 6
 
@@ -63,7 +64,7 @@ class Cluster:
 
         import edgewise.ray
 
-        given = {"cpus": 0.1, "door_cpus": 0.1, "threads": 1, **options}
+        given = {"cpus": 0.1, "threads": 1, **options}
         app = edgewise.ray.app(model, edgewise.ray.ServeOptions(**given))
         self.served.append(app)
         try:
@@ -100,7 +101,7 @@ def start(folder: Path) -> None:
     for left in reversed(range(TRIES)):
         try:
             ray.init(
-                num_cpus=4,
+                num_cpus=CPUS,
                 object_store_memory=STORE_BYTES,
                 include_dashboard=False,
                 _node_ip_address="127.0.0.1",
