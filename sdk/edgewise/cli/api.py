@@ -53,6 +53,14 @@ def add_api(parser: argparse.ArgumentParser) -> None:
         help="what models in memory may take together (default: what there is)",
     )
     group.add_argument(
+        "--prefix-disk",
+        type=_gibibytes,
+        default=0,
+        metavar="GIB",
+        help="keep KV pages of prompts on disk, so many GiB of them for all models, where they "
+        "outlive a model in memory and this server; they can be read back there (default: none)",
+    )
+    group.add_argument(
         "--device",
         metavar="NAME",
         help=f"{FORMS}; of the machine, for programs. {BROWSER}: visitors' tabs answer, on their "
@@ -112,6 +120,7 @@ def tab_models(args: argparse.Namespace, offered: Mapping[str, Offer]) -> TabMod
         ("--no-api", args.no_api),
         ("--context", args.context is not None),
         ("--threads", args.threads is not None),
+        ("--prefix-disk", args.prefix_disk > 0),
     ):
         if given:
             raise InputError(
@@ -144,6 +153,7 @@ def models_of(args: argparse.Namespace, given: Iterable[str], counts: Counts) ->
         threads=args.threads,
         context=args.context,
         trust=args.trust,
+        settings={"prefix_disk": args.prefix_disk},
     )
     return Pool(named, options, on_restart=counts.on_restart)
 

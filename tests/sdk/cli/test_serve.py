@@ -238,6 +238,31 @@ def test_a_bundle_that_no_browser_runs_answers_programs(bundles: Callable[..., P
     process.stdout.close()
 
 
+def test_prompts_are_known_to_the_next_server_where_their_pages_are_kept(
+    bundles: Callable[..., Path], tmp_path: Path
+) -> None:
+    bundle, known = bundles(CASE), []
+    own = environment(XDG_CACHE_HOME=str(tmp_path))
+    argv = command("serve", bundle, "--port", 0, "--log-format", "none", "--prefix-disk", "0.01")
+    for _ in range(2):
+        process = subprocess.Popen(argv, env=own, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[1]
+        with OpenAI(base_url=f"{url}v1", api_key="unused", max_retries=0) as client:
+            told: dict[str, Any] = {"model": bundle.name, "prompt": [7] * 50, "max_tokens": 3}
+            usage = client.completions.create(**told).usage
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+        process.stdout.close()
+        assert usage is not None
+        assert usage.prompt_tokens_details is not None
+        known.append(usage.prompt_tokens_details.cached_tokens)
+    first, second = known
+    assert first == 0
+    assert second is not None
+    assert second >= 32
+
+
 @pytest.mark.parametrize(
     ("more", "said"), [((), "--allow-pull"), (("--allow-pull",), "hf:ORG/REPO")]
 )

@@ -26,6 +26,7 @@ VARIABLES: Mapping[str, str] = {
     "EDGEWISE_API_KEY": "--api-key",
     "EDGEWISE_KEEP_ALIVE": "--keep-alive",
     "EDGEWISE_MEMORY": "--memory",
+    "EDGEWISE_PREFIX_DISK": "--prefix-disk",
     "EDGEWISE_ALLOW_PULL": "--allow-pull",
     "EDGEWISE_NO_API": "--no-api",
     "EDGEWISE_DRAIN_SECONDS": "--drain-seconds",
