@@ -23,13 +23,13 @@ let session: Session;
 let page: Page;
 const { prompts, programs } = readExpected().windowed;
 
-/** A new page of the origin, or of another, with the model in it. */
-async function open(where = session): Promise<Page> {
+/** A new page of the origin, or of another, with the model in it; so many bytes of its pages are stored. */
+async function open(where = session, keepPages = 0): Promise<Page> {
   const made = await where.library();
   const loaded = await made.evaluate(
-    ({ bundle, program }) =>
-      library.load("windowed", `/bundles/${bundle}/`, { program, trace: true }),
-    { bundle: BUNDLE, program: PROGRAM },
+    ({ bundle, ...options }) =>
+      library.load("windowed", `/bundles/${bundle}/`, { ...options, trace: true }),
+    { bundle: BUNDLE, program: PROGRAM, keepPages },
   );
   expect(loaded).toMatchObject({ value: { program: PROGRAM } });
   return made;
@@ -114,13 +114,13 @@ it("goes on after a reload from the pages that its window needs", async () => {
   const visit = await openSession("lavapipe");
   try {
     const prompt = Array.from({ length: 120 }, (_, at) => 10 + ((at * at) % 280));
-    const before = await open(visit);
+    const before = await open(visit, 1 << 24);
     const [cold] = await answers(before, [prompt], 24);
     const saved = () => before.evaluate(async () => (await library.stats("windowed")).pagesSaved);
     // Of 143 tokens all full pages of both groups: nobody has needed the room of those behind the window.
     await expect.poll(saved, { interval: 100, timeout: WAIT.timeout }).toBe(2 * 8);
     await before.close();
-    const after = await open(visit);
+    const after = await open(visit, 1 << 24);
     const [restored] = await answers(after, [prompt], 24);
     expect(cold?.cached).toBe(0);
     expect(restored).toEqual({ ids: cold?.ids, cached: 112 });
