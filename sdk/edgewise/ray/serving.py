@@ -78,7 +78,7 @@ def app(model: str | Path, options: ServeOptions | None = None) -> serve.Applica
 
     Args:
         model: a bundle, by its name in `edgewise ls` or its folder, which every node must have at
-            that path; or a checkpoint folder or ``hf:ORG/REPO``, which each node compiles once.
+            that path; or a checkpoint folder or ``hf:ORG/REPO``, which each node compiles.
         options: default ``ServeOptions()``.
 
     Raises:

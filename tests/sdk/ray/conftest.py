@@ -15,6 +15,7 @@ import pytest
 
 from edgewise import Engine
 from tests.processes import eventually, running
+from tests.sdk.hub.small_hub import SmallHub
 from tests.sdk.other_texts import with_texts
 from tests.sdk.test_constrained import TEMPLATE
 
@@ -46,11 +47,13 @@ class Cluster:
 
     Attributes:
         folder: of its logs.
+        cache: of the user that its processes belong to.
         served: what is served, and before it what is served again once that ends.
     """
 
     port: int
     folder: Path
+    cache: Path
     served: list[Any] = field(default_factory=list)
 
     @property
@@ -116,10 +119,11 @@ def start(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(hub_servers: SmallHub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     import ray
     from ray import serve
 
+    user = tmp_path_factory.mktemp("another user")
     # The names of sockets are short.
     folder = Path(tempfile.mkdtemp(prefix="edgewise-ray-", dir="/tmp"))
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -128,11 +132,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in {**ENVIRONMENT, MARK: str(folder)}.items():
                 patch.setenv(name, value)
-            patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("another user")))
+            patch.setenv("XDG_DATA_HOME", str(user / "data"))
+            patch.setenv("XDG_CACHE_HOME", str(user / "cache"))
+            patch.setenv("HF_ENDPOINT", hub_servers.url)
+            patch.setenv("HF_HUB_CACHE", str(user / "hub"))
             start(folder)
             serve.start(http_options={"host": "127.0.0.1", "port": port})
         there = processes(folder)
-        yield Cluster(port, folder)
+        yield Cluster(port, folder, user / "cache/edgewise")
     finally:
         serve.shutdown()
         ray.shutdown()
