@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from serving.client import Server
 from serving.figures import Seen, quantile
 from serving.load import closed_loop
 from serving.models import NAMES, PRESET, contest
-from serving.servers import our_line, started
+from serving.servers import HOST, free_port, our_line, started
 from serving.traffic import SHAPES, Lengths, Session, sessions
 
 ALONE = ("prefix", 0)
@@ -53,11 +52,11 @@ def cluster(port: int) -> Iterator[None]:
             num_cpus=8,
             object_store_memory=STORE_BYTES,
             include_dashboard=False,
-            _node_ip_address="127.0.0.1",
+            _node_ip_address=HOST,
             _temp_dir=folder,
             log_to_driver=False,
         )
-        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        serve.start(http_options={"host": HOST, "port": port})
         print(f"Ray is there after {perf_counter() - began:.1f} s.")
         try:
             yield
@@ -143,10 +142,8 @@ def main() -> None:
     line, log = our_line(model.bundle, 1), model.bundle.with_suffix(".log")
     with started(line, model.bundle.name, "/ready", log) as (alone, _):
         loads.show(alone, "edgewise serve, one thread", 1)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = Server("127.0.0.1", port, "bench")
-    with cluster(port):
+    server = Server(HOST, free_port(), "bench")
+    with cluster(server.port):
         for replicas in map(int, args.replicas.split(",")):
             for routing, spare in ways(args.routing, args.spare) if replicas > 1 else [ALONE]:
                 options = edgewise.ray.ServeOptions(

@@ -50,7 +50,7 @@ def started(
 
     Raises RuntimeError where it ends or takes too long; ``log`` has its last words.
     """
-    server = Server(HOST, _free_port(), model)
+    server = Server(HOST, free_port(), model)
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*line, "--port", str(server.port)], stdout=out, stderr=out, stdin=subprocess.DEVNULL
@@ -67,7 +67,8 @@ def started(
                 process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens at."""
     with socket.create_server((HOST, 0)) as listening:
         port: int = listening.getsockname()[1]
         return port

@@ -28,6 +28,34 @@ from tests.sdk.server.client import Client
 CASE = "llama-gqa2-tied-linear"
 
 
+class Served:
+    """A server in a process of its own, which has said where it listens."""
+
+    def __init__(self, *argv: object, **more: str) -> None:
+        self._process = subprocess.Popen(
+            command("serve", *argv, "--port", 0),
+            env=environment(**more),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.first = self.line()
+        self.url = self.first.split()[1]
+
+    def line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def ended(self, number: signal.Signals = signal.SIGINT) -> tuple[int, str]:
+        """Send a signal; its exit status, and what it has said besides."""
+        assert self._process.stdout is not None
+        self._process.send_signal(number)
+        status = self._process.wait(timeout=30)
+        # `communicate` would miss lines that came together with the first.
+        rest = self._process.stdout.read()
+        self._process.stdout.close()
+        return status, rest
+
+
 @pytest.fixture
 def both(bundles: Callable[..., Path]) -> Path:
     return bundles(CASE, targets=("cpu", "webgpu"))
@@ -147,29 +175,18 @@ def test_it_says_what_it_offers_and_who_could_read_it(
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" >{opened}.new && mv {opened}.new {opened}\n')
     browser.chmod(0o700)
-    process = subprocess.Popen(
-        command("serve", both, "--port", 0, "--host", host, "--open", "--no-api"),
-        env=environment(BROWSER=str(browser)),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    first = process.stdout.readline()
-    url = first.split()[1]
+    served = Served(both, "--host", host, "--open", "--no-api", BROWSER=str(browser))
+    url = served.url
     assert Client(url).get("/api/bundles").status == 200
     deadline = monotonic() + 20
     while not opened.exists() and monotonic() < deadline:
         sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    process.wait(timeout=30)
-    # `communicate` would miss lines that came together with the first.
-    rest = process.stdout.read()
-    process.stdout.close()
-    assert first == f"Open {url} in a browser with WebGPU. Ctrl-C stops.\n"
+    status, rest = served.ended()
+    assert served.first == f"Open {url} in a browser with WebGPU. Ctrl-C stops.\n"
     assert f"{both.name}: llama, q4, context 256; " in rest
     assert "webgpu-f16-subgroups, " in rest
     assert ("Everybody who reaches this machine can read these models." in rest) is warned
-    assert process.returncode == 0
+    assert status == 0
     assert opened.read_text() == f"{url}\n"
 
 
@@ -177,35 +194,20 @@ def test_it_says_what_it_offers_and_who_could_read_it(
 def test_a_context_that_is_small_for_agents_is_said(
     both: Path, more: tuple[object, ...], tokens: int
 ) -> None:
-    process = subprocess.Popen(
-        command("serve", both, "--port", 0, *more),
-        env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    url = process.stdout.readline().split()[1]
-    assert Client(url).get("/ready").status == 200
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) == -signal.SIGTERM
-    rest = process.stdout.read()
-    process.stdout.close()
+    served = Served(both, *more)
+    assert Client(served.url).get("/ready").status == 200
+    status, rest = served.ended(signal.SIGTERM)
+    assert status == -signal.SIGTERM
     assert f"A context of {tokens} tokens is small for coding agents" in rest
 
 
 def test_by_https_it_says_its_addresses_and_how_to_know_its_certificate(both: Path) -> None:
-    argv = ("serve", both, "--port", 0, "--tls", "--allow-host", "my-box", "--host", "0.0.0.0")
-    secret = environment(EDGEWISE_API_KEY="sk-edgewise-0123456789")
-    process = subprocess.Popen(command(*argv), env=secret, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    url = process.stdout.readline().split()[1]
-    lines = [process.stdout.readline().rstrip() for _ in range(3)]
-    parts = urlsplit(url)
+    argv = (both, "--tls", "--allow-host", "my-box", "--host", "0.0.0.0")
+    served = Served(*argv, EDGEWISE_API_KEY="sk-edgewise-0123456789")
+    lines = [served.line().rstrip() for _ in range(3)]
+    parts = urlsplit(served.url)
     shown = ssl.get_server_certificate((parts.hostname or "", parts.port or 0))
-    process.send_signal(signal.SIGINT)
-    process.wait(timeout=30)
-    rest = process.stdout.read()
-    process.stdout.close()
+    status, rest = served.ended()
     digest = sha256(ssl.PEM_cert_to_DER_cert(shown)).hexdigest().upper()
     fingerprint = ":".join(digest[at : at + 2] for at in range(0, 64, 2))
     assert parts.scheme == "https"
@@ -216,16 +218,14 @@ def test_by_https_it_says_its_addresses_and_how_to_know_its_certificate(both: Pa
     ]
     assert "Everybody who reaches this machine can read these models." in rest
     assert "add --tls" not in rest
-    assert process.returncode == 0
+    assert status == 0
 
 
 def test_a_bundle_that_no_browser_runs_answers_programs(bundles: Callable[..., Path]) -> None:
     bundle = bundles(CASE)
-    argv = command("serve", bundle, "--port", 0, "--log-format", "none")
-    process = subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    url = process.stdout.readline().split()[1]
-    assert process.stdout.readline() == f"APIs at {url}v1 for programs: {bundle.name}.\n"
+    served = Served(bundle, "--log-format", "none")
+    url = served.url
+    assert served.line() == f"APIs at {url}v1 for programs: {bundle.name}.\n"
     with OpenAI(base_url=f"{url}v1", api_key="unused", max_retries=0) as client:
         told: dict[str, Any] = {"model": bundle.name, "prompt": "Once", "max_tokens": 3}
         done = client.completions.create(**told, extra_body={"ignore_eos": True})
@@ -233,27 +233,20 @@ def test_a_bundle_that_no_browser_runs_answers_programs(bundles: Callable[..., P
     assert done.usage is not None
     assert done.usage.completion_tokens == 3
     assert Client(url).get("/api/bundles").status == 200
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == 0
-    process.stdout.close()
+    assert served.ended()[0] == 0
 
 
 def test_prompts_are_known_to_the_next_server_where_their_pages_are_kept(
     bundles: Callable[..., Path], tmp_path: Path
 ) -> None:
     bundle, known = bundles(CASE), []
-    own = environment(XDG_CACHE_HOME=str(tmp_path))
-    argv = command("serve", bundle, "--port", 0, "--log-format", "none", "--prefix-disk", "0.01")
+    argv = (bundle, "--log-format", "none", "--prefix-disk", "0.01")
     for _ in range(2):
-        process = subprocess.Popen(argv, env=own, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        url = process.stdout.readline().split()[1]
-        with OpenAI(base_url=f"{url}v1", api_key="unused", max_retries=0) as client:
+        served = Served(*argv, XDG_CACHE_HOME=str(tmp_path))
+        with OpenAI(base_url=f"{served.url}v1", api_key="unused", max_retries=0) as client:
             told: dict[str, Any] = {"model": bundle.name, "prompt": [7] * 50, "max_tokens": 3}
             usage = client.completions.create(**told).usage
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
-        process.stdout.close()
+        assert served.ended()[0] == 0
         assert usage is not None
         assert usage.prompt_tokens_details is not None
         known.append(usage.prompt_tokens_details.cached_tokens)
@@ -269,13 +262,8 @@ def test_prompts_are_known_to_the_next_server_where_their_pages_are_kept(
 def test_clients_may_have_models_fetched_where_that_is_allowed(
     both: Path, more: tuple[str, ...], said: str
 ) -> None:
-    argv = command("serve", both, "--port", 0, "--log-format", "none", *more)
-    process = subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    url = process.stdout.readline().split()[1]
-    answer = Client(url).post("/api/pull", {"model": "../etc/passwd"})
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == 0
-    process.stdout.close()
+    served = Served(both, "--log-format", "none", *more)
+    answer = Client(served.url).post("/api/pull", {"model": "../etc/passwd"})
+    assert served.ended()[0] == 0
     assert answer.status == (404 if more else 400)
     assert said in answer.text
