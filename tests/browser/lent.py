@@ -42,7 +42,7 @@ def do(engine: BrowserEngine, asked: dict[str, Any]) -> None:
             say(id=name, text=completion.text, tokens=completion.token_ids)
             return
         if asked["do"] == "wait":
-            engine.wait(asked["tabs"], timeout_s=240)
+            engine.wait(asked["tabs"], timeout_s=120)
         served = [(tab.device, tab.running, tab.served) for tab in engine.tabs]
         say(id=name, tabs=served)
     except EdgewiseError as error:

@@ -5,12 +5,15 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { barriers } from "./axe.ts";
 import { FLOAT32, isNearTie, readExpected } from "./expected.ts";
 import { launch, type RunningBrowser } from "./launch.ts";
-import { Lent } from "./lent.ts";
+import { type Answer, Lent } from "./lent.ts";
 import { WAIT } from "./paths.ts";
 import { renderersOf } from "./processes.ts";
 import { by } from "./visits.ts";
 
-const BEAT_S = 1;
+/** Four times that is a tab's silence after which it is missed: beside other work it takes some. */
+const BEAT_S = 2;
+/** What the tests wait for without a model to load, in milliseconds. */
+const SOON = { timeout: 60_000 };
 const NARROW = { width: 320, height: 640 };
 
 describe("a tab that lends its GPU", () => {
@@ -61,7 +64,7 @@ describe("a tab that lends its GPU", () => {
         const odd = expected.findIndex((token, at) => token !== answer.tokens?.[at]);
         if (odd >= 0) expect(isNearTie(of, index, odd, FLOAT32)).toBe(true);
       }
-      await page.getByTestId("lent").getByText("0 answers running, 3 so far").waitFor(WAIT);
+      await page.getByTestId("lent").getByText("0 answers running, 3 so far").waitFor(SOON);
 
       const second = await opened();
       await lent.wait(2);
@@ -74,7 +77,7 @@ describe("a tab that lends its GPU", () => {
 
       // The tab that is closed ends what it had begun; the other one goes on.
       const begun = await lent.begun(200);
-      const working = await busy(page, second.page);
+      const working = await busy(begun.answer, page, second.page);
       await working.close();
       expect(await begun.answer).toEqual({ code: "tab.gone" });
       expect((await lent.tabs()).tabs).toHaveLength(1);
@@ -95,7 +98,7 @@ describe("a tab that lends its GPU", () => {
       expect((await lent.generate("Once upon a time", 4)).tokens).toHaveLength(4);
 
       await left.getByRole("button", { name: "Stop lending" }).click();
-      await expect.poll(async () => (await lent.tabs()).tabs, WAIT).toEqual([]);
+      await expect.poll(async () => (await lent.tabs()).tabs, SOON).toEqual([]);
       expect(await lent.generate("Once", 4)).toEqual({ code: "tab.none" });
       await left.getByRole("button", { name: "Settings" }).click();
       await left.getByTestId("lend").check();
@@ -141,13 +144,16 @@ function lastKept(page: Page): Promise<Kept | undefined> {
   });
 }
 
-/** Which of two pages says that it answers. */
-async function busy(...pages: readonly Page[]): Promise<Page> {
-  for (;;) {
-    for (const page of pages) {
-      if (await page.getByTestId("lent").getByText(": 1 answer running").isVisible()) return page;
-    }
-  }
+/** Which of the pages says that it answers, while that answer has not ended. */
+async function busy(answer: Promise<Answer>, ...pages: readonly Page[]): Promise<Page> {
+  const ended = answer.then((came) => {
+    throw new Error(`no page was seen to answer: ${JSON.stringify(came)}`);
+  });
+  const seen = pages.map(async (page) => {
+    await page.getByTestId("lent").getByText(": 1 answer running").waitFor(SOON);
+    return page;
+  });
+  return Promise.race([ended, Promise.any(seen)]);
 }
 
 /** To the processes of a browser's pages. */

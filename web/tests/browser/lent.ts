@@ -35,8 +35,9 @@ export class Lent {
   }
 
   /** Wait until so many tabs lend. */
-  wait(tabs: number): Promise<Answer> {
-    return this.ask({ do: "wait", tabs });
+  async wait(tabs: number): Promise<void> {
+    const { code } = await this.ask({ do: "wait", tabs });
+    if (code) throw new Error(`waited for ${tabs} tabs: ${code}`);
   }
 
   tabs(): Promise<Answer> {
