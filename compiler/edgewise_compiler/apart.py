@@ -51,6 +51,7 @@ class CompileOptions(TypedDict, total=False):
     kv: str
     calibrate: str | Path | bool | None
     debug_dump: str | Path | None
+    once: bool
 
 
 def check_installed(targets: Sequence[str | None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -38,6 +39,7 @@ from edgewise_runtime.format.bundle import (
     Program,
     TensorEntry,
     describe_files,
+    has_programs,
     write_manifest,
 )
 from edgewise_runtime.format.proof import PROOF
@@ -61,6 +63,7 @@ def compile_model(
     kv: str = "auto",
     calibrate: str | Path | bool | None = None,
     debug_dump: str | Path | None = None,
+    once: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """Compile a Hugging Face checkpoint folder, or a GGUF file, to a bundle.
@@ -91,6 +94,8 @@ def compile_model(
             None searches scales with a little of the neutral text where the recipe says so, which
             takes seconds; False takes the nearest codes.
         debug_dump: also write graphs, kernels and plans there, as text.
+        once: a bundle that stands there stays as it is, if it has programs for the targets and
+            room for ``least_context``: another process may have compiled it meanwhile.
         progress: told about phases as they go.
 
     Returns:
@@ -107,12 +112,15 @@ def compile_model(
     destination = Path(out)
     _check_destination(destination)
     with (
+        suppress(_StandsError),
         # First: where nothing can be written, nothing is worth computing.
         new_folder(
             destination, replace=True, waiting=partial(tell, "Waiting for another compilation")
         ) as folder,
         open_checkpoint(Path(path)) as opened,
     ):
+        if once and has_programs(destination, targets, least_context):
+            raise _StandsError
         # 1. What is asked for, against what the checkpoint is and what is already there.
         options = check_options(
             opened.model,
@@ -197,6 +205,10 @@ def compile_model(
         )
         tell(WRITING, 1, 1)
     return destination
+
+
+class _StandsError(Exception):
+    """What is asked for stands there already: nothing is to take its place."""
 
 
 def _recipe(

@@ -12,10 +12,11 @@ from pathlib import Path
 from edgewise.hub.names import DIGEST, REPO, HubModel, hub_model, is_hub_name, repo_of
 from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
-from edgewise_runtime.errors import BundleError, EdgewiseError, InputError
+from edgewise_runtime.errors import BundleError, InputError
 from edgewise_runtime.files import cache_folder
 from edgewise_runtime.folders import remove_folder
-from edgewise_runtime.format.bundle import Bundle, read_manifest
+from edgewise_runtime.format import bundle as bundles
+from edgewise_runtime.format.bundle import read_manifest
 from edgewise_runtime.format.seal import VERSION
 
 _FILES = ("*.json", "*.safetensors", "*.jinja", "params_shard_*.bin")
@@ -192,16 +193,13 @@ def has_programs(bundle: Path, target: str | None, context: int | None = None) -
     A bundle that cannot be read has none: what is kept in the cache is made again then, unless
     programs of other targets would have to stay in it.
     """
+    return bundles.has_programs(bundle, _targets(target), context or 0)
+
+
+def _targets(target: str | None) -> Sequence[str]:
     from edgewise_compiler.targets.table import DEFAULT
 
-    if not is_bundle(bundle):
-        return False
-    try:
-        manifest = Bundle.open(bundle, verify=False).manifest
-    except EdgewiseError:
-        return False
-    targets = {program.target for program in manifest.programs}
-    return (target or DEFAULT[0]) in targets and (context or 0) <= manifest.model.context
+    return DEFAULT if target is None else (target,)
 
 
 def _let_damaged_go(bundle: Path) -> None:
@@ -223,7 +221,8 @@ def find_bundle(
 ) -> Path:
     """Return a bundle for `path`: itself, the one of that name, or what its checkpoint compiles to.
 
-    A checkpoint is compiled once. What is asked for besides is for that: a bundle stays as it is.
+    A checkpoint is compiled once: who asks for it while another process compiles it waits for that.
+    What is asked for besides is for compiling: a bundle stays as it is.
 
     Args:
         path: as for `find_model`.
@@ -265,17 +264,17 @@ def find_bundle(
     cached = cached_bundle(path, quant, context)
     if not has_programs(cached, target, context):
         from edgewise_compiler.apart import compile_apart
-        from edgewise_compiler.targets.table import DEFAULT
 
         _let_damaged_go(cached)
         with told(progress, f"Compiling {path} once, to {cached}") as tell:
             compile_apart(
                 path,
                 cached,
-                targets=DEFAULT if target is None else (target,),
+                targets=_targets(target),
                 quant=quant,
                 context=_longer(context),
                 least_context=2 if context is None else context,
+                once=True,
                 progress=tell,
             )
     return cached

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from edgewise import Engine
 from edgewise.cache import bundles_folder, cached_bundle, find_bundle, has_programs, is_bundle
 from edgewise.cli.main import main
+from edgewise_compiler.phases import WRITING
 from edgewise_runtime.errors import InputError, StorageError
 from tests.sdk.conftest import CASE, FirstUse
 from tests.sdk.hub.repositories import FOLDER
@@ -30,6 +33,25 @@ def test_a_checkpoint_is_compiled_once(first_use: FirstUse) -> None:
         assert engine.generate("A", max_tokens=2).token_ids
     assert "Packing weights" not in phases
     assert (made / "bundle.json").stat().st_mtime_ns == before
+
+
+def test_those_who_ask_for_a_checkpoint_at_once_wait_for_the_first(
+    checkpoints: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    phases: Counter[str] = Counter()
+
+    def told(phase: str, done: int, total: int) -> None:
+        phases.update([phase] if done == total else [])
+
+    def find(_: int) -> Path:
+        return find_bundle(checkpoints(CASE), progress=told)
+
+    # Each compiles in a process of its own, as three programs that begin together do.
+    with ThreadPoolExecutor(3) as pool:
+        found = set(pool.map(find, range(3)))
+    assert [*bundles_folder().iterdir()] == [*found]
+    assert (phases[WRITING], phases["Waiting for another compilation"]) == (1, 2)
 
 
 def test_a_bundle_of_the_cache_that_is_damaged_is_made_again(first_use: FirstUse) -> None:

@@ -22,13 +22,13 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
 
-from edgewise_runtime.errors import BundleError
+from edgewise_runtime.errors import BundleError, EdgewiseError
 from edgewise_runtime.files import (
     read_bytes,
     sha256_bytes,
@@ -340,6 +340,17 @@ def choose_program(
 ) -> Program:
     """`programs.best_program` of an opened bundle."""
     return best_program(bundle.manifest, features, arithmetic, target=target)
+
+
+def has_programs(folder: Path, targets: Iterable[str], context: int) -> bool:
+    """Whether there is a bundle with programs for these targets, and with room for so many tokens
+    of context. One that cannot be read has none."""
+    try:
+        manifest = Bundle.open(folder, verify=False).manifest
+    except EdgewiseError:
+        return False
+    there = {program.target for program in manifest.programs}
+    return there.issuperset(targets) and context <= manifest.model.context
 
 
 def describe_files(
