@@ -32,7 +32,10 @@ THINKS = (
     "{% if enable_thinking is false %}{{ '</think>' }}{% endif %}{% endif %}"
 )
 
-# What tests/browser/packs.test.ts says as well.
+# What web/tests/browser/windowed.test.ts says as well: a text longer than its model's window.
+BEGINNING = "Of all that was said before, a layer with a window sees the end. " * 3
+
+# What web/tests/browser/packs.test.ts says as well.
 SYSTEM = "You answer in one word. You never explain, and you never ask. " * 12
 
 FULL = bool(os.environ.get("EDGEWISE_FULL"))
@@ -114,8 +117,10 @@ def compile_bundles(out: Path) -> list[Path]:
         compile_model(checkpoint, out / name, **options)
         shutil.rmtree(scratch)
     _with_template(out / "demo-q4", out / "thinks-q4", THINKS)
-    _with_pack(out / "demo-q4", out / "packed-q4", SYSTEM)
-    return [out / name for name in (*BUNDLES, "thinks-q4", "packed-q4")]
+    said = PackPrompt(messages=({"role": "system", "content": SYSTEM},))
+    _with_pack(out / "demo-q4", out / "packed-q4", said)
+    _with_pack(out / "windowed-q4", out / "windowed-packed-q4", PackPrompt(text=BEGINNING))
+    return [out / name for name in (*BUNDLES, "thinks-q4", "packed-q4", "windowed-packed-q4")]
 
 
 def _with_template(bundle: Path, out: Path, template: str) -> None:
@@ -130,8 +135,8 @@ def _with_template(bundle: Path, out: Path, template: str) -> None:
     (out / "bundle.json").write_bytes(seal(manifest))
 
 
-def _with_pack(bundle: Path, out: Path, system: str) -> None:
-    """Copy a bundle, and ship the pages of a system prompt with it, unless that was done."""
+def _with_pack(bundle: Path, out: Path, prompt: PackPrompt) -> None:
+    """Copy a bundle, and ship the pages of a prompt with it, unless that was done."""
     if (out / "bundle.json").is_file():
         return
     made = out.with_name(f"{out.name}.making")
@@ -140,8 +145,7 @@ def _with_pack(bundle: Path, out: Path, system: str) -> None:
     opened = Bundle.open(made, verify=False)
     runners, _ = runners_of(opened, targets=["webgpu"])
     opened.close()
-    prompt = PackPrompt(messages=({"role": "system", "content": system},))
-    make_packs(made, prompt, "terse", runners)
+    make_packs(made, prompt, "shipped", runners)
     made.rename(out)
 
 

@@ -2,8 +2,11 @@
  * A model with windows, whose layers are two state groups: it says what Python's engine says, and gives back the pages
  * that lie behind its window.
  */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import type { LoadOptions } from "../../client/types.ts";
 import { asking, compare } from "./comparing.ts";
 import { FLOAT32, readExpected } from "./expected.ts";
 import type {} from "./pages/library.ts";
@@ -11,6 +14,10 @@ import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
 const BUNDLE = "windowed-q4";
+/** The same, with the pages of how prompts begin. */
+const PACKED = "windowed-packed-q4";
+/** As tests/browser/bundles.py has it. */
+const BEGINNING = "Of all that was said before, a layer with a window sees the end. ".repeat(3);
 const PROGRAM = "webgpu-f32";
 
 const PAGE_TOKENS = 16;
@@ -23,13 +30,13 @@ let session: Session;
 let page: Page;
 const { prompts, programs } = readExpected().windowed;
 
-/** A new page of the origin, or of another, with the model in it; so many bytes of its pages are stored. */
-async function open(where = session, keepPages = 0): Promise<Page> {
+/** A new page of the origin, or of another, with the model in it. */
+async function open(where = session, options: Partial<LoadOptions> = {}, bundle = BUNDLE) {
   const made = await where.library();
   const loaded = await made.evaluate(
     ({ bundle, ...options }) =>
       library.load("windowed", `/bundles/${bundle}/`, { ...options, trace: true }),
-    { bundle: BUNDLE, program: PROGRAM, keepPages },
+    { bundle, program: PROGRAM, ...options },
   );
   expect(loaded).toMatchObject({ value: { program: PROGRAM } });
   return made;
@@ -43,7 +50,7 @@ async function used(where: Page): Promise<number> {
 }
 
 /** What it says to prompts, all at once. */
-function answers(where: Page, prompts: readonly (readonly number[])[], maxTokens: number) {
+function answers(where: Page, prompts: readonly (string | readonly number[])[], maxTokens: number) {
   return where.evaluate(
     ({ prompts, maxTokens }) =>
       Promise.all(
@@ -114,19 +121,48 @@ it("goes on after a reload from the pages that its window needs", async () => {
   const visit = await openSession("lavapipe");
   try {
     const prompt = Array.from({ length: 120 }, (_, at) => 10 + ((at * at) % 280));
-    const before = await open(visit, 1 << 24);
+    const before = await open(visit, { keepPages: 1 << 24 });
     const [cold] = await answers(before, [prompt], 24);
     const saved = () => before.evaluate(async () => (await library.stats("windowed")).pagesSaved);
     // Of 143 tokens all full pages of both groups: nobody has needed the room of those behind the window.
     await expect.poll(saved, { interval: 100, timeout: WAIT.timeout }).toBe(2 * 8);
     await before.close();
-    const after = await open(visit, 1 << 24);
+    const after = await open(visit, { keepPages: 1 << 24 });
     const [restored] = await answers(after, [prompt], 24);
     expect(cold?.cached).toBe(0);
     expect(restored).toEqual({ ids: cold?.ids, cached: 112 });
     // All 7 pages of one group, and of the other those from token 73 on.
     const { pagesRestored } = await after.evaluate(() => library.stats("windowed"));
     expect(pagesRestored).toBe(7 + 3);
+  } finally {
+    await visit.close();
+  }
+});
+
+it("begins with the pages of all its groups that its bundle ships", async () => {
+  const index = join(inject("bundles"), PACKED, "prefixes", "webgpu-f32", "index.json");
+  const { version, packs } = JSON.parse(readFileSync(index, "utf8"));
+  expect(version).toBe(2);
+  const pages: number = packs[0].keys.length;
+  const tokens = pages * PAGE_TOKENS;
+  const behind = Math.floor((tokens - WINDOW + 1) / PAGE_TOKENS);
+  expect(behind).toBeGreaterThan(1);
+
+  const prompt = `${BEGINNING}What is behind it?`;
+  const visit = await openSession("lavapipe");
+  try {
+    const first = await open(visit, { prefixPacks: "always" }, PACKED);
+    const [shipped] = await answers(first, [prompt], 24);
+    const { prefixBundleTokens } = await first.evaluate(() => library.stats("windowed"));
+    expect([shipped?.cached, prefixBundleTokens]).toEqual([tokens, tokens]);
+    // All of one group, and of the other what the first token sees that follows.
+    const fetched = visit.proxy.fetched.filter(({ path }) => path.endsWith(".kv"));
+    expect(fetched).toHaveLength(pages + pages - behind);
+    await first.close();
+
+    const second = await open(visit, { prefixPacks: false }, PACKED);
+    const [computed] = await answers(second, [prompt], 24);
+    expect(computed).toEqual({ ids: shipped?.ids, cached: 0 });
   } finally {
     await visit.close();
   }
