@@ -44,13 +44,15 @@ def choose(cases: Mapping[str, Sequence[object]], one_in: int) -> set[str]:
         one_in: at least 1, which takes every case.
     """
     ordered = sorted(cases, key=lambda name: sha256(name.encode()).digest())
-    seen: set[tuple[int, object]] = set()
+    # A test's only parameter is not covered: its cases are what there is to choose from.
+    unseen = {name: set(enumerate(cases[name])) for name in ordered if len(cases[name]) > 1}
     chosen: set[str] = set()
-    for name in ordered:
-        values = set(enumerate(cases[name]))
-        if len(values) > 1 and not values <= seen:
-            seen |= values
-            chosen.add(name)
+    while any(unseen.values()):
+        # The first of those that have most values which none of the chosen has.
+        best = max(unseen, key=lambda name: len(unseen[name]))
+        chosen.add(best)
+        found = unseen.pop(best)
+        unseen = {name: rest for name, values in unseen.items() if (rest := values - found)}
     missing = max(ceil(len(cases) / one_in) - len(chosen), 0)
     return chosen.union([name for name in ordered if name not in chosen][:missing])
 

@@ -19,7 +19,7 @@ from tests.parity import make_goldens, reference
 from tests.parity.cases import CASES
 from tests.parity.sampled import sampled
 from tests.parity.test_parity import F32_TOLERANCE, ROUNDING_NOISE, config, rms
-from tests.parity.test_parity_webgpu import F16_LARGEST, F16_NOISE, HALF_TOLERANCE, top1_agrees
+from tests.parity.test_parity_webgpu import F16_LARGEST, F16_NOISE, HALF_LARGEST, top1_agrees
 
 NAMES = [variant.name for variant in VARIANTS]
 CASE = "qwen3-gqa2-tied"
@@ -33,11 +33,16 @@ def programs(arithmetic: str) -> list[str]:
 QUANTIZED = sampled(product(["llama-gqa4-bias-llama3"], reference.INTEGERS, NAMES), [])
 SAME_BITS = sampled(
     [
-        *product(["f32", "q4", "fives"], NAMES),
+        *product(["q4", "fives"], NAMES),
         *product(["q4", "fives"], [variant.name for variant in INT8_VARIANTS]),
     ],
     [("q4", "vulkan-f32-subgroups")],
 )
+
+
+REORDERED = 1e-5
+"""Logits of deviation 4: what Mesa reorders in WGSL, which cannot say that it must not, as the
+products of a first token's weight, norm and activation where nothing is added to them yet."""
 
 
 def scores(bundle: Path, program: str, tokens: list[int]) -> np.ndarray:
@@ -96,6 +101,17 @@ def test_on_one_driver_vulkan_and_webgpu_compute_the_same_bits(
     assert np.array_equal(found, expected)
 
 
+@pytest.mark.parametrize("program", sampled(NAMES, []))
+def test_on_one_driver_programs_of_float_weights_differ_in_what_it_reorders(
+    program: str, bundles: BundleFactory
+) -> None:
+    tokens = make_goldens.load(CASE)["tokens"].tolist()
+    found = scores(bundles(CASE, "f32", targets=("vulkan",)), program, tokens)
+    other = program.replace("vulkan", "webgpu")
+    expected = scores(bundles(CASE, "f32", targets=("webgpu",)), other, tokens)
+    assert np.abs(found - expected).max() < REORDERED
+
+
 @pytest.mark.parametrize(("case", "quant", "program"), QUANTIZED)
 def test_quantized_weights_are_computed_with_exactly(
     case: str,
@@ -112,7 +128,7 @@ def test_quantized_weights_are_computed_with_exactly(
         assert rms((found - exact) / exact.std()) < F16_NOISE
         return
     difference = found - reference.logits(cfg, weights, tokens, kv="float16")
-    assert np.abs(difference).max() < HALF_TOLERANCE
+    assert np.abs(difference).max() < HALF_LARGEST
     assert rms(difference) < F32_TOLERANCE / 2
 
 
