@@ -25,6 +25,11 @@ def test_it_holds_one_case_in_so_many(one_in: int, size: int) -> None:
     assert len(choose(GRID, one_in)) == size
 
 
+@pytest.mark.parametrize(("one_in", "size"), [(1, 35), (5, 7), (35, 1), (100, 1)])
+def test_without_covering_it_is_no_more_than_that(one_in: int, size: int) -> None:
+    assert len(choose(GRID, one_in, covering=False)) == size
+
+
 def test_the_order_of_cases_decides_nothing() -> None:
     assert choose(GRID, 3) == choose(dict(reversed(GRID.items())), 3)
 

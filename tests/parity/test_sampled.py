@@ -2,31 +2,67 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.parity import test_contract, test_parity, test_parity_webgpu
 from tests.parity.cases import CASES
+from tests.parity.make_checkpoints import write_checkpoint
 from tests.parity.sampled import sampled
+from tests.parity.test_parity import config
+
+TRAITS = (
+    "tied",
+    "qk_norm",
+    "attention_bias",
+    "mlp_bias",
+    "activation",
+    "softcap",
+    "logit_softcap",
+    "window",
+    "local_rope",
+    "norms",
+    "row_norm",
+    "embed_factor",
+    "logit_factor",
+    "rotated",
+    "still",
+    "mixture",
+    "sinks",
+    "temperature",
+)
+"""Fields of a `ModelConfig`."""
+NONE = (None, (), 1.0)
+"""Values of what a model has not."""
 
 
 def quick(parameters: list[Any]) -> set[tuple[Any, ...]]:
     return {each.values for each in parameters if not each.marks}
 
 
-@pytest.mark.parametrize(
-    ("target", "floats"),
-    [
-        (test_parity, test_parity.FLOATS),
-        (test_parity_webgpu, test_parity_webgpu.FLOATS + test_parity_webgpu.ONCE),
-    ],
-    ids=["cpu", "webgpu"],
-)
-def test_every_family_is_in_the_quick_suite(target: Any, floats: list[Any]) -> None:
+def test_every_family_is_in_the_quick_suite_on_the_cpu() -> None:
     families = {name.split("-")[0] for name in CASES}
-    assert {case.split("-")[0] for case, *_ in quick(floats)} == families
-    assert quick(target.CODED)
+    assert {case.split("-")[0] for case, *_ in quick(test_parity.FLOATS)} == families
+    assert quick(test_parity.CODED)
+
+
+def traits(case: str, folder: Path) -> set[tuple[str, object]]:
+    """What a model has, and what it has not, of what models differ in besides sizes."""
+    cfg = config(write_checkpoint(case, folder))
+    found: set[tuple[str, object]] = set()
+    for name in TRAITS:
+        value = getattr(cfg, name)
+        found.add((name, value if isinstance(value, bool | str) else value not in NONE))
+    return found
+
+
+def test_every_trait_is_in_the_quick_suite_on_gpus(tmp_path: Path) -> None:
+    on_gpu = quick(test_parity_webgpu.FLOATS + test_parity_webgpu.ONCE)
+    every = {name: traits(name, tmp_path) for name in CASES}
+    assert set().union(*(every[case] for case, *_ in on_gpu)) == set().union(*every.values())
+    assert quick(test_parity_webgpu.CODED)
 
 
 def test_every_scheme_is_in_the_quick_suite() -> None:

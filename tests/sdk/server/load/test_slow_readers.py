@@ -23,7 +23,7 @@ LISTED = b'"token_logprobs"'
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(20, id="20"), pytest.param(200, id="200", marks=pytest.mark.full)]
+    "count", [pytest.param(8, id="8"), pytest.param(200, id="200", marks=pytest.mark.full)]
 )
 def test_they_hold_up_nobody_and_little_waits_for_each(served: Served, count: int) -> None:
     api = APIS["completions"]
@@ -46,7 +46,7 @@ def test_they_hold_up_nobody_and_little_waits_for_each(served: Served, count: in
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(24, id="24"), pytest.param(200, id="200", marks=pytest.mark.full)]
+    "count", [pytest.param(14, id="14"), pytest.param(200, id="200", marks=pytest.mark.full)]
 )
 def test_they_are_closed_whatever_they_asked_for(
     served: Served, count: int, monkeypatch: pytest.MonkeyPatch
