@@ -122,7 +122,7 @@ def test_rows_with_traits_equal_numpy(traits: Traits) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("traits", TRAITS, ids=str)
+@pytest.mark.parametrize("traits", TRAITS[2:4], ids=str)
 def test_wide_heads_with_traits_equal_numpy(traits: Traits) -> None:
     parts = [Part(traits.tell(Heads(5, 1, 128), h + n), h, n) for h, n in [(0, 70), (50, 31)]]
     assert off(parts, prefill(parts)) < TOLERANCE
@@ -143,7 +143,7 @@ def test_a_row_has_the_same_bits_in_every_row_of_a_tile(heads: Heads) -> None:
     """Rows from any position on: the first of them is the tile's first, and so on."""
     sequence = story(heads, 100)
     (rows,) = prefill([whole(sequence)])
-    for start in (*range(1, 36), 47, 48, 63, 64, 65, 99):
+    for start in (*range(1, 18), 33, 47, 48, 63, 64, 65, 99):
         [found] = prefill([Part(sequence, start, 100 - start)], seed=start)
         same_bits(found, rows[start:])
 
@@ -219,7 +219,10 @@ def test_sequences_that_have_stopped_or_have_no_rows_are_left_alone() -> None:
 # --- texts with one thing wrong ------------------------------------------------------------------
 
 WRONG = {
-    "a row sees the token after it": (r"(\(\w+ \* 4\) )<( \w+\) \? \w+\.x : \(-3)", r"\1<=\2"),
+    "a row sees the token after it": (
+        r"(const int \w+ = \(\(\w+ \+ \w+\) \+ )1(\) - \w+;)",
+        r"\g<1>2\2",
+    ),
     "weights of two rows are exchanged": (
         r"(r4\[0\] = make_uint4\()(ew_pack\(.+?\)\)), (ew_pack\(.+?\)\)),",
         r"\1\3, \2,",
@@ -251,10 +254,16 @@ def test_it_is_seen_where_a_barrier_is_missing(nth: int) -> None:
 
 
 @pytest.mark.full
-def test_it_is_seen_where_a_row_takes_what_its_block_has_for_later_ones() -> None:
+@pytest.mark.parametrize(
+    "change",
+    [(r"(const bool \w+ = \w+ )>= 16;", r"\1> 0;"), (r"\? 65535u : 0u", "? 65535u : 65535u")],
+    ids=["of all rows", "of a token"],
+)
+def test_it_is_seen_where_a_row_takes_a_result_that_has_later_values(
+    change: tuple[str, str],
+) -> None:
     """Its numbers are right, for weights of tokens that it does not see are zero. Its bits are a
     device's own matter, which is seen by numbers whose products with zero are not zero."""
-    change = (r"(const bool \w+ = \w+ )>= 16;", r"\1> 0;")
     part = Part(story(GROUPED, 120), 3, 110)
     later = without_later_tokens(part, np.nan)
     same_bits(prefill([later])[0][0], prefill([part])[0][0])
