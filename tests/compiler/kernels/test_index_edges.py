@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from edgewise_compiler.kernels.gpu.attention import decode as gpu_decode
 from edgewise_compiler.kernels.gpu.attention import merge as gpu_merge
 from edgewise_compiler.kernels.gpu.attention import prefill as gpu_prefill
 from edgewise_compiler.kernels.gpu.attention import serial as gpu_serial_attention
+from edgewise_compiler.kernels.gpu.attention import tensor as gpu_tensor
 from edgewise_compiler.kernels.gpu.elementwise import embed as gpu_embed
 from edgewise_compiler.kernels.gpu.elementwise import norm as gpu_norm
 from edgewise_compiler.kernels.gpu.elementwise import rope as gpu_rope
@@ -256,6 +258,12 @@ GPU_EDGES: dict[str, GpuMade] = {
     "attention_prefill": (
         lambda n: gpu_prefill.attention_prefill(gpu_attention_spec(n), LEAST),
         1398091,
+        "qkv",
+        f"{BATCH} or {PREFILL}",
+    ),
+    "attention_tensor": (
+        lambda n: gpu_tensor.attention_tensor(replace(gpu_attention_spec(n), kv_dtype="float16")),
+        1398080,
         "qkv",
         f"{BATCH} or {PREFILL}",
     ),

@@ -270,7 +270,8 @@ def mma(a: Expr, b: Expr, c: Expr) -> Expr:
     where of two float16 the low half is the element that is named, and the high half the next one
     along A's row or B's column: PTX's m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16").
     Products are exact; how the 16 of an element and C's are added up is the device's own, but the
-    same for the same numbers: nothing of another row or column has a part in it.
+    same for the same numbers: nothing of another row or column has a part in it. All threads of the
+    subgroup must come to it, and other subgroups need not.
     """
     return call("mma", "float32x4", a, b, c)
 

@@ -14,8 +14,9 @@ What keeps results equal in a program:
 
 What every target asks: buffers, threads, shared memory and workgroups within its limits
 (`limits.py`), which are checked when its code is generated, and no z in a grid; barriers and every
-subgroup operation only where all threads of the workgroup come along. A condition is the same
-for all threads if it follows from the workgroup's ids and from buffers that the kernel only reads.
+subgroup operation only where all threads of the workgroup come along (to `mma`, of the subgroup). A
+condition is the same for all threads if it follows from the workgroup's ids and from buffers that
+the kernel only reads.
 """
 
 from __future__ import annotations

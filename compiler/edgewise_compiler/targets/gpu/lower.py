@@ -27,6 +27,7 @@ from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
 from edgewise_compiler.kernels.gpu.attention.shares import all_together, in_turn
+from edgewise_compiler.kernels.gpu.attention.tensor import attention_fits, attention_tensor
 from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.kernels.gpu.elementwise.norm import norm_runs, rms_norm
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
@@ -363,7 +364,8 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
         yield _call(launch, arguments, node.label, moved, flops)
         return
     if many_rows:
-        launch = attention_prefill(spec, low.limits)
+        by_matrices = variant.tensor and attention_fits(spec)
+        launch = attention_tensor(spec) if by_matrices else attention_prefill(spec, low.limits)
         arguments = (*read(qkv, *kv, table, *sinks), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return

@@ -21,7 +21,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention import PagedHeads
-from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.kernels.function import Arg, live_rows
 from edgewise_compiler.kernels.gpu.operations import (
     bits,
     cast,
@@ -37,7 +37,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     unpack_halves,
     vector_of,
 )
-from edgewise_compiler.kernels.gpu.thread import Thread, bind, keep, when
+from edgewise_compiler.kernels.gpu.thread import Thread, bind, keep, local, store, when
 from edgewise_compiler.kernels.numbers import (
     BEYOND_HALF,
     INFINITY_BITS,
@@ -45,7 +45,15 @@ from edgewise_compiler.kernels.numbers import (
     SEGMENT,
     SEGMENT_PAGES,
 )
-from edgewise_runtime.format.abi import MAX_BINDING, MAX_PAGES, PAGE_TOKENS, TABLE_HEADER
+from edgewise_runtime.format.abi import (
+    MAX_BINDING,
+    MAX_PAGES,
+    PAGE_TOKENS,
+    Q_LEN,
+    SEQUENCES,
+    STOP,
+    TABLE_HEADER,
+)
 from edgewise_runtime.format.dtypes import DTYPES
 
 QUADS = PAGE_TOKENS // 4  # vectors of keys of a page at one d
@@ -102,6 +110,25 @@ def page_of(table: Buffer, sequence: Expr, segment: Expr, nth: Expr, pages: Expr
 def pages_of(keys: Expr) -> Expr:
     """How many pages hold ``keys`` tokens."""
     return bind(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
+
+
+def find_tile(thread: Thread, table: Buffer, step: Buffer, batch: int, rows: int) -> Buffer:
+    """Whose tile a workgroup has in x: the sequence, or -1 for none, and which of its tiles of so
+    many rows. Stopped sequences have none."""
+    found = local((3,), "int32")  # the third: tiles left to pass
+    store(found, -1, 0)
+    store(found, 0, 1)
+    store(found, thread.x, 2)
+    with T.serial(0, live_rows(step, SEQUENCES, batch)) as i:
+        live = bind(T.Select(table[i, STOP] == 0, table[i, Q_LEN], 0))
+        tiles = bind(T.floordiv(live + (rows - 1), rows))
+        left = bind(found[2])
+        here = T.And(left >= 0, left < tiles)
+        store(found, T.Select(here, i, found[0]), 0)
+        # The last tiles, which take longest, come first.
+        store(found, T.Select(here, tiles - 1 - left, found[1]), 1)
+        store(found, found[2] - tiles, 2)
+    return found
 
 
 def largest_divisor(size: int, most: int, multiple: int = 1) -> int:

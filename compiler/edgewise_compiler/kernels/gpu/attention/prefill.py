@@ -31,7 +31,7 @@ from edgewise_compiler.kernels.attention import (
     sinks_arg,
     trait_names,
 )
-from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol, table_arg
+from edgewise_compiler.kernels.function import STEP, Arg, symbol, table_arg
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
@@ -39,6 +39,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     SEGMENT_QUADS,
     capped,
     deal,
+    find_tile,
     kv_vectors,
     largest_divisor,
     low_and_high,
@@ -77,8 +78,6 @@ from edgewise_runtime.format.abi import (
     PAGE_TOKENS,
     Q_LEN,
     Q_START,
-    SEQUENCES,
-    STOP,
 )
 
 TILE = 32  # rows of a workgroup
@@ -136,23 +135,9 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
         h = bind(T.floordiv(head, group))
         block, column = bind(T.floordiv(t, SEGMENT_QUADS)), bind(T.floormod(t, SEGMENT_QUADS))
         space = shared((size,), "float32x4")
-        found = local((3,), "int32")  # sequence, tile of it, tiles left to pass
+        found = find_tile(thread, table, step, B, TILE)
         scores, outputs = local((_ROWS,), "float32x4"), local((_ROWS * columns,), "float32x4")
         state = local((2,), "float32x4")  # M and this thread's share of L, of its four rows
-
-        def find_tile() -> None:
-            store(found, -1, 0)
-            store(found, 0, 1)
-            store(found, thread.x, 2)
-            with T.serial(0, live_rows(step, SEQUENCES, B)) as i:
-                rows = bind(T.Select(table[i, STOP] == 0, table[i, Q_LEN], 0))
-                tiles = bind(T.floordiv(rows + (TILE - 1), TILE))
-                left = bind(found[2])
-                here = T.And(left >= 0, left < tiles)
-                store(found, T.Select(here, i, found[0]), 0)
-                # The last tiles, which take longest, come first.
-                store(found, T.Select(here, tiles - 1 - left, found[1]), 1)
-                store(found, found[2] - tiles, 2)
 
         def attend(s: Expr, tile: Expr) -> None:
             live = bind(T.min(table[s, Q_LEN] - tile * TILE, TILE))
@@ -335,7 +320,6 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                         value = outputs[r * columns + c] / splat(lane(total[0], r))
                         store(out, value, rows[r], head, d)
 
-        find_tile()
         sequence = bind(found[0])
         with when(sequence >= 0):
             attend(sequence, bind(found[1]))
