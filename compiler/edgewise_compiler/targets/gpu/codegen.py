@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,12 +30,17 @@ class Printer:
         kind: of a TVM target, whose ``target.build.KIND`` it is.
         spellings: of all neutral operations.
         limits: what kernels are held to.
+        bind: makes bindings in a text of what `registers.marked` has marked; without, they are
+            arrays.
+        drivers: the files that ``bind`` is in.
     """
 
     language: str
     kind: str
     spellings: Mapping[str, Spelling]
     limits: Limits
+    bind: Callable[[str], str] = str
+    drivers: tuple[Path, ...] = ()
 
     def shader(self, function: PrimFunc, **attributes: object) -> Shader:
         """Generate the code of one kernel, without comments and blank lines.
@@ -55,7 +60,9 @@ class Printer:
         words = spelled(function, self.spellings, self.language)
         target = self._target(attributes)
         module = tvm.IRModule({name: words})
-        made = kept(lambda: self._generate(name, module, target), module, target, *_DRIVERS)
+        made = kept(
+            lambda: self._generate(name, module, target), module, target, *_DRIVERS, *self.drivers
+        )
         # TVM names what runs on the device after the function that it is split from.
         return Shader(made.decode(), f"{name}_kernel", threads_of(function), access_of(function))
 
@@ -79,7 +86,10 @@ class Printer:
 
     def _printed(self, module: tvm.IRModule, target: Target) -> str:
         lowered = device_module(module, target)
+        for symbol, function in lowered.functions.items():
+            lowered[symbol] = registers.marked(function)
         built = tvm.get_global_func(f"target.build.{self.kind}")(lowered, target)
         # TVM repeats its comments and writes blank lines.
         lines = [line.rstrip() for line in str(built.inspect_source()).splitlines()]
-        return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+        text = "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+        return self.bind(text)

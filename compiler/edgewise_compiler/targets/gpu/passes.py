@@ -8,8 +8,6 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import AttrStmt, Buffer, BufferStore, PrimFunc
 
-from edgewise_compiler.targets.gpu import registers
-
 _DEVICE_FUNCTION = 2  # TVM's calling convention of what a GPU launches
 
 
@@ -36,10 +34,7 @@ def device_module(module: tvm.IRModule, target: Target) -> tvm.IRModule:
         for symbol, lowered in module.functions.items()
         if int(lowered.attrs.get("calling_conv", 0)) == _DEVICE_FUNCTION
     }
-    lowered = tirx.transform.LowerIntrin()(tvm.IRModule(device))
-    for symbol in device:
-        lowered[symbol] = registers.named(lowered[symbol])
-    return lowered
+    return tirx.transform.LowerIntrin()(tvm.IRModule(device))
 
 
 def threads_of(function: PrimFunc) -> tuple[int, int, int]:

@@ -26,35 +26,24 @@ from tvm.tirx import (
     While,
 )
 
+MARK = "once"
+"""What `marked` calls registers, with a number behind it where there are several."""
+
 
 def named(function: PrimFunc) -> PrimFunc:
-    """``function`` with a binding in place of every local array of one element that is written once
-    and read only where that surely came before.
+    """``function`` with a binding in place of every register that `_once` finds.
 
     For code generators only: no pass may come after it.
     """
-    registers: dict[Buffer, Var] = {}
-    stores: Counter[Buffer] = Counter()
-
-    def allocated(statement: AllocBuffer) -> None:
-        buffer = statement.buffer
-        if buffer.scope() == "local" and [int(size) for size in buffer.shape] == [1]:
-            registers[buffer] = Var(buffer.name, buffer.dtype)
-
-    def stored(statement: BufferStore) -> None:
-        stores[statement.buffer] += 1
-
-    tvm_ffi.structural_walk(function.body, [(AllocBuffer, allocated), (BufferStore, stored)])
-    once = {buffer for buffer in registers if stores[buffer] == 1}
-    once -= _early(function.body, once)
+    registers = {buffer: Var(buffer.name, buffer.dtype) for buffer in _once(function)}
 
     def bind(statement: BufferStore) -> Stmt:
-        if statement.buffer in once:
+        if statement.buffer in registers:
             return Bind(registers[statement.buffer], statement.value)
         return statement
 
     def name(load: TensorLoad) -> Expr:
-        return registers[load.source] if load.source in once else load
+        return registers.get(load.source, load)
 
     def without(sequence: SeqStmt) -> Stmt:
         left: list[Stmt] = []
@@ -64,7 +53,7 @@ def named(function: PrimFunc) -> PrimFunc:
             left += [
                 stmt
                 for stmt in inner
-                if not (isinstance(stmt, AllocBuffer) and stmt.buffer in once)
+                if not (isinstance(stmt, AllocBuffer) and stmt.buffer in registers)
             ]
         return left[0] if len(left) == 1 else SeqStmt(left)
 
@@ -72,6 +61,39 @@ def named(function: PrimFunc) -> PrimFunc:
         function.body, [(BufferStore, bind), (TensorLoad, name), (SeqStmt, without)]
     )
     return function.with_body(body)
+
+
+def marked(function: PrimFunc) -> PrimFunc:
+    """``function`` with the registers that `_once` finds under the name `MARK`.
+
+    For TVM's printers, whose passes follow bindings into bindings: a kernel that has hundreds took
+    them two seconds. Their text is mended instead.
+    """
+    registers = {buffer: Var(MARK, buffer.ty) for buffer in _once(function)}
+
+    def rename(variable: Var) -> Var:
+        return registers.get(variable, variable)
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (Var, rename)))
+
+
+def _once(function: PrimFunc) -> set[Buffer]:
+    """The local arrays of one element that are written once, and read only where that surely came
+    before."""
+    registers: set[Buffer] = set()
+    stores: Counter[Buffer] = Counter()
+
+    def allocated(statement: AllocBuffer) -> None:
+        buffer = statement.buffer
+        if buffer.scope() == "local" and [int(size) for size in buffer.shape] == [1]:
+            registers.add(buffer)
+
+    def stored(statement: BufferStore) -> None:
+        stores[statement.buffer] += 1
+
+    tvm_ffi.structural_walk(function.body, [(AllocBuffer, allocated), (BufferStore, stored)])
+    once = {buffer for buffer in registers if stores[buffer] == 1}
+    return once - _early(function.body, once)
 
 
 def _early(body: Stmt, registers: set[Buffer]) -> set[Buffer]:

@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from pathlib import Path
 
 from tvm.tirx import PrimFunc
 
 from edgewise_compiler.targets.gpu.codegen import Printer
+from edgewise_compiler.targets.gpu.registers import MARK
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.spelling import WGSL
 from edgewise_runtime.errors import CompileError
 
-PRINTER = Printer("WGSL", "webgpu", WGSL, LIMITS)
+_ONCE = rf"{MARK}(?:_\d+)?"
+_DECLARED = re.compile(rf"^ *var ({_ONCE}) : array<(.+), 1>;\n", re.M)
+_WRITTEN = re.compile(rf"^( *)({_ONCE})\[0i\] = ", re.M)
+_READ = re.compile(rf"\b({_ONCE})\[0i\]")
+
+
+def bind(text: str) -> str:
+    """``text`` with a ``let`` in place of every array that `registers.marked` has marked.
+
+    Raises:
+        CompileError: one is not declared and written once each.
+    """
+    types = dict(_DECLARED.findall(text))
+    written = [name for _, name in _WRITTEN.findall(text)]
+    if sorted(written) != sorted(types):
+        raise CompileError("Registers of a kernel are not written once each in its WGSL.")
+    text = _WRITTEN.sub(lambda m: f"{m[1]}let {m[2]} : {types[m[2]]} = ", _DECLARED.sub("", text))
+    return _READ.sub(r"\1", text)
+
+
+PRINTER = Printer("WGSL", "webgpu", WGSL, LIMITS, bind, (Path(__file__),))
 
 _BINDING = re.compile(r"@binding\((\d+)\) var<storage, (read|read_write)> b(\d+)_\w+ :")
 

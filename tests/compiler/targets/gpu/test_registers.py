@@ -11,7 +11,8 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.thread import Thread, keep, kernel, local, store, when
-from edgewise_compiler.targets.webgpu.codegen import PRINTER
+from edgewise_compiler.targets.webgpu.codegen import PRINTER, bind
+from edgewise_runtime.errors import CompileError
 
 
 def kept(thread: Thread, x: Buffer, z: Buffer) -> None:
@@ -92,6 +93,19 @@ def test_what_is_written_once_and_read_after_that_is_a_name(
 )
 def test_any_other_stays_an_array(body: Callable[[Thread, Buffer, Buffer], None]) -> None:
     assert len(re.findall(r"\bvar \w+ : array", text(body))) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "  var once : array<i32, 1>;\n",
+        "  var once : array<i32, 1>;\n  once[0i] = 1i;\n  once[0i] = 2i;\n",
+        "  once_1[0i] = 1i;\n",
+    ],
+)
+def test_a_text_in_which_one_is_not_written_once_is_refused(wrong: str) -> None:
+    with pytest.raises(CompileError, match="once each"):
+        bind(wrong)
 
 
 def test_what_is_computed_in_a_loop_is_named_there() -> None:

@@ -64,7 +64,7 @@ class ClikePrinter:
 
         def make() -> bytes:
             (lowered,) = device_module(module, target).functions.values()
-            return kernel_text(self.dialect, signature, lowered).encode()
+            return kernel_text(self.dialect, signature, registers.named(lowered)).encode()
 
         made = kept(make, module, target, *_DRIVERS, *self.drivers)
         return Shader(made.decode(), name, threads, access)
