@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { barriers } from "./axe.ts";
 import { FLOAT32, isNearTie, readExpected } from "./expected.ts";
 import { launch, type RunningBrowser } from "./launch.ts";
-import { type Answer, Lent } from "./lent.ts";
+import { Lent } from "./lent.ts";
 import { WAIT } from "./paths.ts";
 import { renderersOf } from "./processes.ts";
 import { by } from "./visits.ts";
@@ -14,6 +14,8 @@ import { by } from "./visits.ts";
 const BEAT_S = 2;
 /** What the tests wait for without a model to load, in milliseconds. */
 const SOON = { timeout: 60_000 };
+/** Tokens that take longer than what is done to who answers with them. */
+const LONG = 800;
 const NARROW = { width: 320, height: 640 };
 
 describe("a tab that lends its GPU", () => {
@@ -76,8 +78,8 @@ describe("a tab that lends its GPU", () => {
       ]);
 
       // The tab that is closed ends what it had begun; the other one goes on.
-      const begun = await lent.begun(200);
-      const working = await busy(begun.answer, page, second.page);
+      const begun = await lent.begun(LONG);
+      const working = await busy(lent, page, second.page);
       await working.close();
       expect(await begun.answer).toEqual({ code: "tab.gone" });
       expect((await lent.tabs()).tabs).toHaveLength(1);
@@ -85,7 +87,7 @@ describe("a tab that lends its GPU", () => {
       const leftBrowser = left === page ? browsers[0] : browsers[1];
 
       // A tab whose processes stand still, which its browser's network process does not tell.
-      const stopped = await lent.begun(200);
+      const stopped = await lent.begun(LONG);
       signal("SIGSTOP", leftBrowser);
       try {
         expect(await stopped.answer).toEqual({ code: "tab.silent" });
@@ -144,16 +146,12 @@ function lastKept(page: Page): Promise<Kept | undefined> {
   });
 }
 
-/** Which of the pages says that it answers, while that answer has not ended. */
-async function busy(answer: Promise<Answer>, ...pages: readonly Page[]): Promise<Page> {
-  const ended = answer.then((came) => {
-    throw new Error(`no page was seen to answer: ${JSON.stringify(came)}`);
-  });
-  const seen = pages.map(async (page) => {
-    await page.getByTestId("lent").getByText(": 1 answer running").waitFor(SOON);
-    return page;
-  });
-  return Promise.race([ended, Promise.any(seen)]);
+/** Which of the pages, in the order in which they began to lend, answers now. */
+async function busy(lent: Lent, ...pages: readonly Page[]): Promise<Page> {
+  const { tabs = [] } = await lent.tabs();
+  const page = pages[tabs.findIndex(([, running]) => running === 1)];
+  if (!page) throw new Error(`none of the tabs answers: ${JSON.stringify(tabs)}`);
+  return page;
 }
 
 /** To the processes of a browser's pages. */
