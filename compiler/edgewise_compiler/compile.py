@@ -22,7 +22,15 @@ from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import bounds_beside, check_kept, copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.pages import check_pages
-from edgewise_compiler.phases import CALIBRATING, CHECKING, HASHING, PACKING, READING, WRITING
+from edgewise_compiler.phases import (
+    CALIBRATING,
+    CHECKING,
+    HASHING,
+    PACKING,
+    READING,
+    WAITING,
+    WRITING,
+)
 from edgewise_compiler.proof import make_proof
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
 from edgewise_compiler.smoothing import smoothed
@@ -114,9 +122,7 @@ def compile_model(
     with (
         suppress(_StandsError),
         # First: where nothing can be written, nothing is worth computing.
-        new_folder(
-            destination, replace=True, waiting=partial(tell, "Waiting for another compilation")
-        ) as folder,
+        new_folder(destination, replace=True, waiting=partial(tell, WAITING)) as folder,
         open_checkpoint(Path(path)) as opened,
     ):
         if once and has_programs(destination, targets, least_context):

@@ -5,6 +5,7 @@ Loading this module loads nothing else: who shows progress needs the names.
 
 from __future__ import annotations
 
+WAITING = "Waiting for another compilation"
 CHECKING = "Checking weights"
 READING = "Reading"
 CALIBRATING = "Calibrating"

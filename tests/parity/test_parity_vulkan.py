@@ -19,7 +19,13 @@ from tests.parity import make_goldens, reference
 from tests.parity.cases import CASES
 from tests.parity.sampled import sampled
 from tests.parity.test_parity import F32_TOLERANCE, ROUNDING_NOISE, config, rms
-from tests.parity.test_parity_webgpu import F16_LARGEST, F16_NOISE, HALF_LARGEST, top1_agrees
+from tests.parity.test_parity_webgpu import (
+    F16_LARGEST,
+    F16_NOISE,
+    holds_in_half,
+    holds_over_half,
+    top1_agrees,
+)
 
 NAMES = [variant.name for variant in VARIANTS]
 CASE = "qwen3-gqa2-tied"
@@ -85,6 +91,17 @@ def test_f32_programs_of_cpu_and_vulkan_agree(program: str, bundles: BundleFacto
     assert top1_agrees(expected, logits, F32_TOLERANCE)
 
 
+def of_both(quant: str, program: str, bundles: BundleFactory) -> tuple[np.ndarray, np.ndarray]:
+    """The logits of a Vulkan program and of WebGPU's of the same name, by one driver."""
+    assert VulkanDevice().adapter.name == WgpuDevice().adapter.name
+    tokens = make_goldens.load(CASE)["tokens"].tolist()
+    other = program.replace("vulkan", "webgpu")
+    return (
+        scores(bundles(CASE, quant, targets=("vulkan",)), program, tokens),
+        scores(bundles(CASE, quant, targets=("webgpu",)), other, tokens),
+    )
+
+
 @pytest.mark.parametrize(("quant", "program"), SAME_BITS)
 def test_on_one_driver_vulkan_and_webgpu_compute_the_same_bits(
     quant: str, program: str, bundles: BundleFactory
@@ -93,11 +110,7 @@ def test_on_one_driver_vulkan_and_webgpu_compute_the_same_bits(
 
     Another driver may fuse what WGSL leaves open: this is a test for machines without a GPU.
     """
-    tokens = make_goldens.load(CASE)["tokens"].tolist()
-    other = program.replace("vulkan", "webgpu")
-    found = scores(bundles(CASE, quant, targets=("vulkan",)), program, tokens)
-    expected = scores(bundles(CASE, quant, targets=("webgpu",)), other, tokens)
-    assert VulkanDevice().adapter.name == WgpuDevice().adapter.name
+    found, expected = of_both(quant, program, bundles)
     assert np.array_equal(found, expected)
 
 
@@ -105,10 +118,7 @@ def test_on_one_driver_vulkan_and_webgpu_compute_the_same_bits(
 def test_on_one_driver_programs_of_float_weights_differ_in_what_it_reorders(
     program: str, bundles: BundleFactory
 ) -> None:
-    tokens = make_goldens.load(CASE)["tokens"].tolist()
-    found = scores(bundles(CASE, "f32", targets=("vulkan",)), program, tokens)
-    other = program.replace("vulkan", "webgpu")
-    expected = scores(bundles(CASE, "f32", targets=("webgpu",)), other, tokens)
+    found, expected = of_both("f32", program, bundles)
     assert np.abs(found - expected).max() < REORDERED
 
 
@@ -124,12 +134,9 @@ def test_quantized_weights_are_computed_with_exactly(
     weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
     found = scores(bundles(case, quant, targets=("vulkan",)), program, tokens)
     if program in programs("f16"):
-        exact = reference.logits(cfg, weights, tokens)
-        assert rms((found - exact) / exact.std()) < F16_NOISE
-        return
-    difference = found - reference.logits(cfg, weights, tokens, kv="float16")
-    assert np.abs(difference).max() < HALF_LARGEST
-    assert rms(difference) < F32_TOLERANCE / 2
+        holds_in_half(found, reference.logits(cfg, weights, tokens))
+    else:
+        holds_over_half(found, reference.logits(cfg, weights, tokens, kv="float16"))
 
 
 @pytest.mark.full
