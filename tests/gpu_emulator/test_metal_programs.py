@@ -21,6 +21,7 @@ from tests.gpu_emulator.test_programs import (
     scored,
 )
 from tests.parity import make_goldens, reference
+from tests.parity.driver import Floats
 from tests.parity.test_contract import PAGES as MANY_PAGES
 from tests.parity.test_contract import (  # noqa: F401
     Which,
@@ -32,7 +33,7 @@ from tests.parity.test_contract import (  # noqa: F401
     test_prompts_prefilled_together_get_the_logits_they_get_alone,
 )
 from tests.parity.test_parity import F32_TOLERANCE, config, rms
-from tests.parity.test_parity_webgpu import HALF_TOLERANCE
+from tests.parity.test_parity_webgpu import F16_LARGEST, F16_NOISE, HALF_TOLERANCE
 
 CUTS = (1, 16, 17, 33, 64, 69)
 CONTRACTS = [
@@ -79,12 +80,31 @@ def test_prefill_and_decode_are_numpys(
 
 @pytest.mark.full
 @pytest.mark.parametrize("quant", ["q4", "f32", "q6"])
-@pytest.mark.parametrize("name", ["f32", "f16"])
-def test_they_compute_what_cudas_do_bit_for_bit(quant: str, name: str, emulated: Emulate) -> None:
+@pytest.mark.parametrize(("name", "kv"), [("f32", "auto"), ("f32-kv8", "int8")])
+def test_they_compute_what_cudas_do_bit_for_bit(
+    quant: str, name: str, kv: str, emulated: Emulate
+) -> None:
     """The emulator has the same functions for both, so nothing but the text can differ."""
+    metal, cuda = (_answers(emulated, quant, f"{of}-{name}", kv) for of in ("metal", "cuda"))
+    assert metal[0].tobytes() == cuda[0].tobytes()
+    assert metal[1] == cuda[1]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("quant", ["q4", "f32", "q6"])
+def test_they_compute_what_tensor_cores_do_as_near_as_float16_is(
+    quant: str, emulated: Emulate
+) -> None:
+    """In float16 CUDA multiplies prompts by `mma.sync`, which Metal's texts do not have."""
+    metal, cuda = (_answers(emulated, quant, f"{of}-f16", "auto") for of in ("metal", "cuda"))
+    off = (metal[0] - cuda[0]) / cuda[0].std()
+    assert 0 < rms(off) < F16_NOISE
+    assert np.abs(off).max() < F16_LARGEST
+    assert metal[1] == cuda[1]
+
+
+def _answers(emulated: Emulate, quant: str, program: str, kv: str) -> tuple[Floats, list[int]]:
+    """Logits of a prompt, and greedy tokens after its beginning."""
     tokens = make_goldens.load(CASE)["tokens"].tolist()
-    found = []
-    for target in ("metal", "cuda"):
-        with emulated(CASE, quant, f"{target}-{name}", PAGES) as loaded:
-            found.append((scored(loaded, tokens).tobytes(), greedy(loaded, tokens[:20])))
-    assert found[0] == found[1]
+    with emulated(CASE, quant, program, PAGES, kv) as loaded:
+        return scored(loaded, tokens), greedy(loaded, tokens[:20])
