@@ -119,7 +119,8 @@ def compile_bundles(out: Path) -> list[Path]:
     _with_template(out / "demo-q4", out / "thinks-q4", THINKS)
     said = PackPrompt(messages=({"role": "system", "content": SYSTEM},))
     _with_pack(out / "demo-q4", out / "packed-q4", said)
-    _with_pack(out / "windowed-q4", out / "windowed-packed-q4", PackPrompt(text=BEGINNING))
+    began = PackPrompt(text=BEGINNING)
+    _with_pack(out / "windowed-q4", out / "windowed-packed-q4", began, program="webgpu-f32")
     return [out / name for name in (*BUNDLES, "thinks-q4", "packed-q4", "windowed-packed-q4")]
 
 
@@ -135,15 +136,16 @@ def _with_template(bundle: Path, out: Path, template: str) -> None:
     (out / "bundle.json").write_bytes(seal(manifest))
 
 
-def _with_pack(bundle: Path, out: Path, prompt: PackPrompt) -> None:
-    """Copy a bundle, and ship the pages of a prompt with it, unless that was done."""
+def _with_pack(bundle: Path, out: Path, prompt: PackPrompt, program: str | None = None) -> None:
+    """Copy a bundle, and ship the pages of a prompt with it, unless that was done: of ``program``,
+    or of one for each arithmetic that WebGPU has."""
     if (out / "bundle.json").is_file():
         return
     made = out.with_name(f"{out.name}.making")
     shutil.rmtree(made, ignore_errors=True)
     (made / "bundle.json").write_bytes(seal(_copied(bundle, made, out.name)))
     opened = Bundle.open(made, verify=False)
-    runners, _ = runners_of(opened, targets=["webgpu"])
+    runners, _ = runners_of(opened, targets=["webgpu"], program=program)
     opened.close()
     make_packs(made, prompt, "shipped", runners)
     made.rename(out)

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { LoadOptions } from "../../client/types.ts";
 import type { AdapterName } from "./launch.ts";
 import type {} from "./pages/library.ts";
+import { FULL } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
 const BUNDLE = "/bundles/packed-q4/";
@@ -98,6 +99,8 @@ describe.each(ADAPTERS)("a bundle with a pack, on %s", (adapter) => {
     expect(second).toEqual(first);
     expect(fetched(session)).toHaveLength(keys.length);
   });
+
+  if (adapter !== "lavapipe" && !FULL) return; // where everything takes long
 
   it("says the same where a page came otherwise than it was made", async () => {
     const session = await visitor();

@@ -25,7 +25,7 @@ from tests.compiler.kernels.sampling_batch import PAGES, UNTOUCHED, Array, Row, 
 from tests.compiler.kernels.sampling_reference import Request
 from tests.compiler.kernels.sampling_reference import sample as reference
 
-pytestmark = pytest.mark.sampled(one_in=4, covering=False)
+pytestmark = pytest.mark.sampled(one_in=6, covering=False)
 
 B = 6
 each_variant = pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
