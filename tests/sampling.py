@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from math import ceil
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ MARKER = "sampled(one_in, covering): of a test's cases, one of so many runs in t
 def mark_cases(items: Iterable[pytest.Item]) -> None:
     """Mark as `full` what samples leave out."""
     tests: dict[str, list[pytest.Function]] = defaultdict(list)
-    shares: dict[str, Mapping[str, int]] = {}
+    shares: dict[str, Mapping[str, Any]] = {}
     for item in items:
         marker = item.get_closest_marker("sampled")
         if isinstance(item, pytest.Function) and marker and not item.get_closest_marker("full"):

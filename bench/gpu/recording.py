@@ -1,7 +1,8 @@
 """Kernel calls on disk: what a shader was given and what it answered, to ask another device again.
 
 One ``.npz`` a call: ``about`` is JSON as bytes, ``before_0``, ``before_1``, … are the arguments and
-``after_i`` those it may write, as they were afterwards. NumPy and the standard library only.
+``after_i`` those it may write: which of their bits are other ones afterwards, since most of a pool
+of pages stays as it was. NumPy and the standard library only.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def save_call(folder: Path, call: Call) -> Path | None:
     about = {"kernel": call.kernel, "source": call.source, "entry": call.entry, "grid": call.grid}
     about |= {"fatbin_entry": call.fatbin_entry}
     arrays = {f"before_{i}": array for i, array in enumerate(call.before)}
-    arrays |= {f"after_{i}": array for i, array in call.after.items()}
+    for i, array in call.after.items():
+        arrays[f"after_{i}"] = _bits(array) ^ _bits(call.before[i])
     arrays["fatbin"] = np.frombuffer(call.fatbin, np.uint8)
     encoded = np.frombuffer(json.dumps(about).encode(), np.uint8)
     np.savez_compressed(path, about=encoded, allow_pickle=False, **arrays)
@@ -72,16 +74,24 @@ def load_call(path: Path) -> Call:
         about = json.loads(stored["about"].tobytes())
         count = sum(name.startswith("before_") for name in stored.files)
         x, y = about["grid"]
+        before = tuple(stored[f"before_{i}"] for i in range(count))
+        written = (i for i in range(count) if f"after_{i}" in stored.files)
+        after = {i: _bits(before[i]) ^ stored[f"after_{i}"] for i in written}
         return Call(
             about["kernel"],
             about["source"],
             about["entry"],
             (x, y),
-            tuple(stored[f"before_{i}"] for i in range(count)),
-            {i: stored[f"after_{i}"] for i in range(count) if f"after_{i}" in stored.files},
+            before,
+            {i: bits.view(before[i].dtype).reshape(before[i].shape) for i, bits in after.items()},
             stored["fatbin"].tobytes(),
             about["fatbin_entry"],
         )
+
+
+def _bits(array: Array) -> npt.NDArray[np.uint8]:
+    """Its bytes in a row."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _digest(*parts: bytes) -> str:

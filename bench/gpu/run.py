@@ -17,6 +17,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
@@ -215,27 +216,38 @@ class Run:
         device = self._bench.device()
         expected = np.load(self._packed / "demo-logits.npy", allow_pickle=False)
         checks = self.result.setdefault("contract", [])
-        for check in check_bundle(device, Bundle.open(self._packed / "demo"), expected):
-            checks.append(asdict(check))
-            self._save()
+        with self._unpacked(self._packed / "demo.zip") as demo:
+            for check in check_bundle(device, Bundle.open(demo), expected):
+                checks.append(asdict(check))
+                self._save()
 
     def _speed(self) -> None:
         self.result["bandwidth"] = self._bench.bandwidth(self._effort.rounds)
         self.result["speed"] = []
         if "demo" in self._args.shapes:
-            self._try("demo", lambda: self._measure(self._packed / "demo"))
+            self._try("demo", self._measure_demo)
         for name in self._args.shapes:
             if name != "demo":
                 self._try(name, lambda name=name: self._measure_filled(name))  # type: ignore[misc]
 
+    def _measure_demo(self) -> None:
+        with self._unpacked(self._packed / "demo.zip") as demo:
+            self._measure(demo)
+
     def _measure_filled(self, name: str) -> None:
-        with tempfile.TemporaryDirectory(dir=self._args.work) as folder:
-            with zipfile.ZipFile(archives(self._packed, self._bench.target)[name]) as archive:
-                archive.extractall(folder)
+        with self._unpacked(archives(self._packed, self._bench.target)[name]) as bundle:
             start = time.perf_counter()
-            fill(Path(folder))
+            fill(bundle)
             _tell(f"{name}: weights at random in {time.perf_counter() - start:.1f} s")
-            self._measure(Path(folder))
+            self._measure(bundle)
+
+    @contextmanager
+    def _unpacked(self, packed: Path) -> Iterator[Path]:
+        """A folder with what an archive holds, for as long as it is looked at."""
+        with tempfile.TemporaryDirectory(dir=self._args.work) as folder:
+            with zipfile.ZipFile(packed) as archive:
+                archive.extractall(folder)
+            yield Path(folder)
 
     def _measure(self, path: Path) -> None:
         bundle = Bundle.open(path)
