@@ -17,7 +17,7 @@ NAMES  := runtime compiler sdk tools tests bench light clients hatch_build.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# Processes of pytest. A third on two processors was slower: each makes shaders and engines of its own.
+# Processes of pytest. Two keep two processors busy, and each makes shaders and engines of its own.
 WORKERS ?= 2
 # Ray's processes give up where a machine is so busy that they do not find each other: last, and alone.
 CLUSTER := tests/sdk/ray
