@@ -27,11 +27,9 @@ LENGTHS = (3, 16, 40, 63, 64, 65, 129, 1)
 BURSTS = (2, 8, 16)
 STEPS = 3
 
-F32_LARGEST = 1e-3
-"""Largest difference of a logit of float32 programs."""
-
-NOISE = {"f16": 5e-3, "w4a8": 0.035, "w5a8": 0.035, "w6a8": 0.035, "w8a8": 0.035}
-"""Root mean square over the logits' deviation, for programs that round to float16 or int8."""
+NOISE = {"f32": 1e-3, "f16": 5e-3, "w4a8": 0.035, "w5a8": 0.035, "w6a8": 0.035, "w8a8": 0.035}
+"""Root mean square over the logits' deviation. Float32 in another order has 2e-4: some keys and
+values round to another float16."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +171,8 @@ def _nearness(program: str, arithmetic: str, contract: Contract, expected: Float
         return Check(program, "logits as recorded", False, str(problem))
     largest = float(np.abs(error).max())
     noise = float(np.sqrt(np.mean(np.square(error, dtype=np.float64))) / expected.std())
-    passed = largest < F32_LARGEST if arithmetic == "f32" else noise < NOISE[arithmetic]
     detail = f"largest {largest:.1e}, noise {noise:.1e} of the deviation"
-    return Check(program, "logits as recorded", passed, detail)
+    return Check(program, "logits as recorded", noise < NOISE[arithmetic], detail)
 
 
 def _cut(tokens: list[int], cut: int) -> tuple[list[int], list[int]]:
