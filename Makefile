@@ -9,7 +9,6 @@ SHADERS := tests/shaders/node_modules/ready.stamp
 WEB    := web/node_modules/ready.stamp
 ARM64  := build/arm64/ready.stamp
 CROSS  := build/cross/ready.stamp
-FULL   := $(VENV)/full.stamp $(VENV)/ray.stamp $(VENV)/model.stamp $(CROSS) $(ARM64)
 APP    := sdk/edgewise/server/static/chat/index.html
 APP_NEEDS := $(shell find web -name node_modules -prune -o -path web/tests -prune \
                -o -path web/dist -prune -o -type f -not -name '*.md' -print)
@@ -21,16 +20,32 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS ?= 2
 # Ray's processes give up where a machine is so busy that they do not find each other: last, and alone.
 CLUSTER := tests/sdk/ray
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: help demo web wheels test test-python test-web test-full test-python-full packages lint lint-python lint-web format bench clean
+# What of the tests is run: quick, or landing, which is all that a change must pass, or full.
+SUITE  ?= quick
+ifeq ($(SUITE),quick)
+  MARKED   := -m "not full and not landing"
+  SUITE_ON := $(VENV)/ready.stamp
+else ifeq ($(SUITE),landing)
+  MARKED   := -m "not full"
+  SUITE_ON := $(VENV)/ray.stamp
+else ifeq ($(SUITE),full)
+  MARKED   := -m "full or not full" --hypothesis-profile=full
+  SUITE_ON := $(VENV)/full.stamp $(VENV)/ray.stamp $(VENV)/model.stamp $(CROSS) $(ARM64)
+else
+  $(error SUITE is quick, landing or full, not '$(SUITE)')
+endif
+export EDGEWISE_SUITE := $(SUITE)
+PYTEST := $(BIN)/python -m pytest $(MARKED)
+
+.PHONY: help demo web wheels test test-python test-web test-full packages lint lint-python lint-web format bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo          compile the demo model for this CPU and browsers, and chat with it"
 	@echo "make web           build the chat app that edgewise serve hands out"
 	@echo "make wheels        the wheels of edgewise, edgewise-light and edgewise-client, in dist/"
-	@echo "make test          the quick suite (minutes)"
+	@echo "make test          the quick suite (minutes); SUITE=landing: all that a change must pass"
 	@echo "make test-python   of it, the tests of the Python packages"
 	@echo "make test-web      of it, the tests of web/, most of them in Chromium"
 	@echo "make test-full     every test at its full count, with the torch reference and Chromium"
@@ -127,24 +142,19 @@ demo: $(DEMO)/bundle.json $(APP)
 	@test -t 0 || $(BIN)/edgewise serve $(DEMO) --check
 
 # Side by side: most of web/ waits for one browser, and the Python tests yield to it.
-test: $(VENV)/ray.stamp $(SHADERS) $(APP) packages
+test: $(SUITE_ON) $(SHADERS) $(APP) packages
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python
 
-test-python: $(VENV)/ray.stamp $(SHADERS) $(APP) packages
-	nice $(PYTEST) --durations=25 --ignore=$(CLUSTER)
-	nice $(BIN)/python -m pytest $(CLUSTER)
+test-full:
+	@$(MAKE) --no-print-directory test SUITE=full
+
+test-python: $(SUITE_ON) $(SHADERS) $(APP) packages
+	nice $(PYTEST) --numprocesses $(WORKERS) --dist worksteal --durations=25 --ignore=$(CLUSTER)
+	$(if $(filter quick,$(SUITE)),,nice $(PYTEST) $(CLUSTER))
 
 test-web: $(VENV)/ready.stamp $(APP) packages
 	cd web && npm test --silent
 	cd web && EDGEWISE_PYTHON=$(abspath $(BIN))/python npm run --silent test:browser
-
-test-full: export EDGEWISE_FULL := 1
-test-full: $(FULL) $(SHADERS) $(APP) packages
-	@$(MAKE) --no-print-directory --jobs=2 test-web test-python-full
-
-test-python-full: $(FULL) $(SHADERS) $(APP) packages
-	nice $(PYTEST) -m "full or not full" --hypothesis-profile=full --ignore=$(CLUSTER)
-	nice $(BIN)/python -m pytest -m "full or not full" --hypothesis-profile=full $(CLUSTER)
 
 # Side by side: mypy takes one processor, TypeScript and Biome the other.
 lint: $(VENV)/ready.stamp $(WEB)

@@ -1,11 +1,19 @@
-"""Which cases of a test with many the quick suite runs: those of ``pytest.mark.sampled``.
+"""Which cases of a test with many a suite runs.
+
+There are three: the quick one (`make test`), what a change must pass before it lands (`.ci/run`),
+and the full one (`make test-full`). Each has all that the one before it has.
 
     pytestmark = pytest.mark.sampled(one_in=4)
 
 on a file or a test keeps a fourth of each test's cases; of tests with several parameters more,
 where it takes more for every value of each to occur, but with ``covering=False``, where cases take
 seconds and others meet the same values. Which ones is decided by a hash of their names, so it stays
-the same. The others are marked `full`.
+the same. The others are marked `full`, and of those that are kept the quick suite has a fourth: the
+rest is marked `landing`. So are tests that take seconds, by ``pytest.mark.landing``, and cases by
+
+    pytestmark = pytest.mark.quick(cases=1)
+
+which leaves the quick suite so many of each test.
 """
 
 from __future__ import annotations
@@ -14,28 +22,31 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from math import ceil
-from typing import Any
 
 import pytest
 
-MARKER = "sampled(one_in, covering): of a test's cases, one of so many runs in the quick suite"
+QUICK = 4
+"""One in so many of a sample's cases is the quick suite's."""
 
 
 def mark_cases(items: Iterable[pytest.Item]) -> None:
-    """Mark as `full` what samples leave out."""
+    """Mark as `full` what samples leave out, and as `landing` what the quick suite leaves of the
+    others."""
     tests: dict[str, list[pytest.Function]] = defaultdict(list)
-    shares: dict[str, Mapping[str, Any]] = {}
     for item in items:
-        marker = item.get_closest_marker("sampled")
-        if isinstance(item, pytest.Function) and marker and not item.get_closest_marker("full"):
-            name = item.nodeid.partition("[")[0]
-            shares[name] = marker.kwargs
-            tests[name].append(item)
-    for name, cases in tests.items():
-        chosen = choose({case.nodeid: _values(case) for case in cases}, **shares[name])
-        for case in cases:
-            if case.nodeid not in chosen:
-                case.add_marker(pytest.mark.full)
+        if isinstance(item, pytest.Function) and not item.get_closest_marker("full"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        left, quick = cases, len(cases)
+        if sampled := cases[0].get_closest_marker("sampled"):
+            chosen = choose({case.nodeid: _values(case) for case in cases}, **sampled.kwargs)
+            left = _mark(pytest.mark.full, cases, chosen)
+            quick = ceil(len(left) / QUICK)
+        if few := cases[0].get_closest_marker("quick"):
+            quick = min(quick, few.kwargs["cases"])
+        if quick < len(left):
+            names = sorted((case.nodeid for case in left), key=_hash)
+            _mark(pytest.mark.landing, left, set(names[:quick]))
 
 
 def choose(
@@ -48,7 +59,7 @@ def choose(
         one_in: at least 1, which takes every case.
         covering: whether all values have to occur; without, it is one in so many.
     """
-    ordered = sorted(cases, key=lambda name: sha256(name.encode()).digest())
+    ordered = sorted(cases, key=_hash)
     # A test's only parameter is not covered: its cases are what there is to choose from.
     several = [name for name in ordered if covering and len(cases[name]) > 1]
     unseen = {name: set(enumerate(cases[name])) for name in several}
@@ -61,6 +72,23 @@ def choose(
         unseen = {name: rest for name, values in unseen.items() if (rest := values - found)}
     missing = max(ceil(len(cases) / one_in) - len(chosen), 0)
     return chosen.union([name for name in ordered if name not in chosen][:missing])
+
+
+def _mark(
+    mark: pytest.MarkDecorator, cases: Iterable[pytest.Function], kept: set[str]
+) -> list[pytest.Function]:
+    """Mark all cases but those to be ``kept``, which are given back."""
+    left = []
+    for case in cases:
+        if case.nodeid in kept:
+            left.append(case)
+        else:
+            case.add_marker(mark)
+    return left
+
+
+def _hash(name: str) -> bytes:
+    return sha256(name.encode()).digest()
 
 
 def _values(case: pytest.Function) -> list[int]:

@@ -67,6 +67,7 @@ def answered(installed: Installed, path: Path) -> list[int]:
     return ids
 
 
+@pytest.mark.landing
 def test_the_light_install_runs_a_bundle_as_the_whole_one_does(
     light: Installed, both: Path
 ) -> None:

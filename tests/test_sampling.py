@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 
 import pytest
@@ -53,6 +54,50 @@ def test_cases_outside_the_sample_are_marked_full(pytester: pytest.Pytester) -> 
         """
     )
     mark_cases(items)
-    quick = [item.name for item in items if not item.get_closest_marker("full")]
-    assert 8 <= len([name for name in quick if "sampled" in name]) < 16
-    assert len([name for name in quick if "other" in name]) == 8
+    left = [item.name for item in items if not item.get_closest_marker("full")]
+    assert 8 <= len([name for name in left if "sampled" in name]) < 16
+    assert len([name for name in left if "other" in name]) == 8
+
+
+def test_the_quick_suite_has_a_share_of_a_sample_and_as_many_cases_as_are_said(
+    pytester: pytest.Pytester,
+) -> None:
+    items = pytester.getitems(
+        """
+        import pytest
+
+        cases = pytest.mark.parametrize("n", range(40))
+
+        @pytest.mark.sampled(one_in=2)
+        @cases
+        def test_sampled(n): ...
+
+        @pytest.mark.quick(cases=3)
+        @cases
+        def test_few(n): ...
+
+        @pytest.mark.quick(cases=3)
+        @pytest.mark.sampled(one_in=2)
+        @cases
+        def test_few_of_a_sample(n): ...
+
+        @pytest.mark.landing
+        def test_long(): ...
+
+        def test_other(): ...
+        """
+    )
+    mark_cases(items)
+    suites = {
+        name: [item.name for item in items if not any(map(item.get_closest_marker, marks))]
+        for name, marks in {"landing": ("full",), "quick": ("full", "landing")}.items()
+    }
+
+    def count(suite: str) -> dict[str, int]:
+        return Counter(name.partition("[")[0] for name in suites[suite])
+
+    few = {"test_few": 3, "test_few_of_a_sample": 3}
+    assert count("quick") == {"test_sampled": 5, **few, "test_other": 1}
+    assert set(suites["quick"]) < set(suites["landing"])
+    assert count("landing")["test_few_of_a_sample"] == count("landing")["test_sampled"] == 20
+    assert count("landing")["test_few"] == 40

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.vulkan.codegen import shader
+from tests.suite import FULL
 
 # More threads than one make lavapipe's times bimodal, and the suite no faster.
 os.environ.setdefault("LP_NUM_THREADS", "1")
@@ -24,7 +25,7 @@ os.environ.setdefault("LP_NUM_THREADS", "1")
 Array = npt.NDArray[Any]
 
 ONE_IN = 8
-"""Of the kernels that tests run, the quick suite runs one in so many by Vulkan too."""
+"""Of the kernels that tests run, one in so many is run by Vulkan too, all in the full suite."""
 
 EXTENSIONS = ("VK_KHR_shader_integer_dot_product", "VK_EXT_subgroup_size_control")
 
@@ -137,8 +138,7 @@ def _pipeline(made: Shader) -> Pipeline:
 
 def chosen(name: str) -> bool:
     """Whether a kernel of this name is run as SPIR-V too: all in the full suite, else a sample."""
-    everything = os.environ.get("EDGEWISE_FULL") == "1"
-    return everything or sha256(name.encode()).digest()[0] < 256 // ONE_IN
+    return FULL or sha256(name.encode()).digest()[0] < 256 // ONE_IN
 
 
 def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:

@@ -1,9 +1,30 @@
 import { defineConfig } from "vitest/config";
+import { QUICK } from "./tests/suite.ts";
+
+/** Of these files tests take many seconds each: the quick suite leaves them to that of `.ci/run`. */
+const LANDING = [
+  "at-rest",
+  "chat-answers",
+  "examples",
+  "faults",
+  "idle",
+  "killed",
+  "lacking",
+  "lend",
+  "memory",
+  "operations",
+  "packs",
+  "pyodide",
+  "selftest",
+  "storage-faults",
+  "windowed",
+];
 
 /** Tests in a real browser, one file at a time, all in one process: they share browsers and a host. */
 export default defineConfig({
   test: {
     include: ["tests/browser/**/*.test.ts"],
+    exclude: QUICK ? LANDING.map((name) => `tests/browser/${name}.test.ts`) : [],
     globalSetup: ["tests/browser/global-setup.ts"],
     pool: "forks",
     // Node 20 has browsers' WebSocket behind this; Python in Node asks the host by it.

@@ -33,6 +33,7 @@ def test_what_a_thread_has_spent_in_kernels_is_not_its_own(resting: threading.Th
     assert host.seconds(f"{OURS}nobody") == 0
 
 
+@pytest.mark.landing
 def test_kernels_are_told_apart_in_a_program_that_is_loaded_meanwhile(
     bundles: Callable[..., Path],
 ) -> None:

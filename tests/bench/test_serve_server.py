@@ -15,6 +15,8 @@ from serving.load import closed_loop, open_loop
 from serving.servers import cpu_seconds, our_line, started
 from serving.traffic import Lengths, arrivals, sessions
 
+pytestmark = pytest.mark.landing
+
 SMALL = Lengths((3, 5), (4, 6), shared=20, turns=2, between=(2, 4))
 
 

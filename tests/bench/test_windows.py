@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from checkpoint import SHAPES, write_checkpoint
 from edgewise_compiler.compile import compile_model
 from windows import measure
+
+pytestmark = pytest.mark.landing
 
 
 def test_a_window_needs_fewer_pages(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.seal import seal, unseal
 from tests.parity.make_checkpoints import write_checkpoint as write_tiny
 from tests.parity.outliers import write_overflowing
+from tests.suite import FULL, QUICK
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEMO_MODEL = REPOSITORY / "examples" / "demo-model"
@@ -37,9 +37,6 @@ BEGINNING = "Of all that was said before, a layer with a window sees the end. " 
 
 # What web/tests/browser/packs.test.ts says as well.
 SYSTEM = "You answer in one word. You never explain, and you never ask. " * 12
-
-FULL = bool(os.environ.get("EDGEWISE_FULL"))
-"""Whether the browser's full suite is run; the quick one loads fewer bundles."""
 
 _SOURCES = (
     "compiler",
@@ -89,7 +86,7 @@ BUNDLES: Mapping[str, Made] = {
     "tiny-q4-kv8": Made(_tiny, "q4", kv="int8"),
     # As tests/conftest.py compiles it, so that kernels are generated once.
     "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),
-    "wide-f16": Made(_wide, "f16"),
+    **({} if QUICK else {"wide-f16": Made(_wide, "f16")}),
     # As tests/conftest.py compiles them, too: two state groups, one of them with a window.
     "experts-q4": Made(_experts, "q4", prefill_chunk=128),
     "windowed-q4": Made(_windowed, "q4", prefill_chunk=128),
@@ -117,11 +114,14 @@ def compile_bundles(out: Path) -> list[Path]:
         compile_model(checkpoint, out / name, **options)
         shutil.rmtree(scratch)
     _with_template(out / "demo-q4", out / "thinks-q4", THINKS)
-    said = PackPrompt(messages=({"role": "system", "content": SYSTEM},))
-    _with_pack(out / "demo-q4", out / "packed-q4", said)
-    began = PackPrompt(text=BEGINNING)
-    _with_pack(out / "windowed-q4", out / "windowed-packed-q4", began, program="webgpu-f32")
-    return [out / name for name in (*BUNDLES, "thinks-q4", "packed-q4", "windowed-packed-q4")]
+    served = [*BUNDLES, "thinks-q4"]
+    if not QUICK:
+        said = PackPrompt(messages=({"role": "system", "content": SYSTEM},))
+        _with_pack(out / "demo-q4", out / "packed-q4", said)
+        began = PackPrompt(text=BEGINNING)
+        _with_pack(out / "windowed-q4", out / "windowed-packed-q4", began, program="webgpu-f32")
+        served += ["packed-q4", "windowed-packed-q4"]
+    return [out / name for name in served]
 
 
 def _with_template(bundle: Path, out: Path, template: str) -> None:

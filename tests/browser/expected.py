@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from edgewise import Engine
-from tests.browser.bundles import FULL
+from tests.suite import FULL
 
 TOKENS = 64 if FULL else 32
 PROGRAMS = ("cpu", "webgpu-f32", *(["webgpu-f16-subgroups"] if FULL else []))

@@ -28,9 +28,10 @@ def main(out: Path, port: str) -> int:
         os.environ[variable] = str(out / variable.lower())  # nothing of the person's own
 
     from edgewise.cli.main import main as edgewise
-    from tests.browser.bundles import FULL, compile_bundles
+    from tests.browser.bundles import compile_bundles
     from tests.browser.constrained import write_constrained
     from tests.browser.expected import write_expected
+    from tests.suite import FULL
 
     bundles = compile_bundles(out / "bundles")
     expected = out / "bundles" / ("expected-full.json" if FULL else "expected.json")

@@ -22,6 +22,7 @@ CASE = "llama-gqa2-tied-linear"
 WORKER = "edgewise_compiler.worker"
 
 
+@pytest.mark.landing
 def test_the_same_bundle_comes_out_and_its_phases_are_heard(
     bundles: BundleFactory, checkpoints: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -222,6 +222,7 @@ def test_an_option_out_of_range_is_refused(
     assert not (tmp_path / "bundle").exists()
 
 
+@pytest.mark.landing
 def test_a_recipe_gives_each_tensor_its_scheme(
     checkpoints: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -268,6 +269,7 @@ def test_a_recipe_that_does_not_fit_the_model_is_refused(
     assert not (tmp_path / "bundle").exists()
 
 
+@pytest.mark.landing
 def test_a_bundle_can_be_compiled_again_in_place(
     checkpoints: Callable[[str], Path], tmp_path: Path
 ) -> None:

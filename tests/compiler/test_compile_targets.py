@@ -50,6 +50,7 @@ def test_a_bundle_holds_the_programs_of_every_target_asked_for(both: Path) -> No
     assert set(Bundle.open(both).manifest.layouts) == {"cpu", "gpu"}
 
 
+@pytest.mark.landing
 def test_a_second_target_reads_no_matrix_again(
     checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_target_is_added_to_a_bundle_that_is_there(
     assert programs(out) == [p.id for p in after.programs]
 
 
+@pytest.mark.landing
 def test_programs_of_two_gpu_languages_share_what_is_packed(
     both: Path, checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
@@ -244,6 +246,7 @@ def programs_of(bundle: Path, target: str) -> str:
     return name
 
 
+@pytest.mark.landing
 def test_programs_with_codes_and_with_floats_share_a_bundle(
     checkpoints: Checkpoints, tmp_path: Path
 ) -> None:

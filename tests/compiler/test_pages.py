@@ -56,6 +56,7 @@ def test_what_float16_pages_do_not_hold_is_refused_by_name(
     assert caught.value.code == "checkpoint.range"
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("options", [{"quant": "q8", "kv": "int8"}, {"quant": "f32"}])
 def test_pages_with_scales_and_of_float32_take_it(options: dict[str, str], tmp_path: Path) -> None:
     folder, raw = write_changed("llama-mha", tmp_path, loud_values)

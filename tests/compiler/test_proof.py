@@ -16,6 +16,8 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.proof import PROOF, UNIT, read_proof
 from tests.parity.reference import dequantized, load_weights, logits
 
+pytestmark = pytest.mark.landing
+
 Checkpoints = Callable[[str], Path]
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.fault.conftest import Place
 from tests.fault.faults import KILL_AFTER, KILL_BEFORE, KINDS, REFUSALS, Fault
 
+pytestmark = pytest.mark.landing
+
 SHARE = ["some", pytest.param("every", marks=pytest.mark.full)]
 """Of how many calls: in the quick suite of the first, the last and the one in the middle."""
 

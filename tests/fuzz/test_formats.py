@@ -21,6 +21,7 @@ def check(report: Report, count: int) -> None:
     assert report.done == count
 
 
+@pytest.mark.quick(cases=4)
 @pytest.mark.parametrize("name", FORMATS)
 def test_hostile_files_are_read_or_refused(name: str) -> None:
     check(run(name, seed=1, count=QUICK), QUICK + len(corpus_of(name)))

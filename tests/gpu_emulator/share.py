@@ -1,4 +1,4 @@
-"""Which cases of a folder the quick suite runs."""
+"""Which cases of a folder other suites than the full one run."""
 
 from __future__ import annotations
 

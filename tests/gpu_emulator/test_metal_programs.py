@@ -35,6 +35,8 @@ from tests.parity.test_contract import (  # noqa: F401
 from tests.parity.test_parity import F32_TOLERANCE, config, rms
 from tests.parity.test_parity_webgpu import F16_LARGEST, F16_NOISE, HALF_TOLERANCE
 
+pytestmark = pytest.mark.landing
+
 CUTS = (1, 16, 17, 33, 64, 69)
 CONTRACTS = [
     Which("q4", "metal-f32", CUTS),

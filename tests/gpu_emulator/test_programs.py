@@ -18,6 +18,8 @@ from tests.parity.driver import Driver, Floats
 from tests.parity.test_parity import F32_TOLERANCE, ROUNDING_NOISE, config, rms
 from tests.parity.test_parity_webgpu import F16_LARGEST, F16_NOISE, HALF_TOLERANCE
 
+pytestmark = pytest.mark.landing
+
 CASE = "qwen3-gqa2-tied"
 DEMO = Path(__file__).parents[2] / "examples/demo-model"
 PAGES = 64

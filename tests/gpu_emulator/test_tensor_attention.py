@@ -109,6 +109,7 @@ def cut(sequence: Story, *ends: int) -> list[Part]:
     return [Part(sequence, a, b - a) for a, b in zip(starts, ends, strict=True)]
 
 
+@pytest.mark.landing
 @each_shape
 def test_rows_equal_numpy(heads: Heads) -> None:
     parts = [Part(story(heads, h + n), h, n) for h, n in [(0, 1), (50, 31), (128, 17), (15, 3)]]
@@ -297,6 +298,7 @@ def test_heads_that_share_unevenly_are_refused() -> None:
         attention_tensor(AttentionSpec(1, 1, 16, 3, 2, 64, "float16", 1.0))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("width", "traits"),
     [

@@ -15,6 +15,8 @@ from tests.leak.doings import DOINGS
 from tests.leak.usage import Usage
 from tests.sdk.cli.commands import environment
 
+pytestmark = pytest.mark.landing
+
 CASE = "llama-gqa2-tied-linear"
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -158,6 +158,7 @@ def whole(program: LoadedProgram) -> Floats:
     return driver.prefill([(driver.stream(), PROMPT)])[0]
 
 
+@pytest.mark.quick(cases=1)
 def test_every_cut_of_a_prompt_gives_the_same_logits(which: Which, program: LoadedProgram) -> None:
     expected = whole(program)
     for cut in which.cuts:
@@ -168,6 +169,7 @@ def test_every_cut_of_a_prompt_gives_the_same_logits(which: Which, program: Load
         assert np.array_equal(np.concatenate([first, second]), expected), f"cut at {cut}"
 
 
+@pytest.mark.quick(cases=1)
 def test_prompts_prefilled_together_get_the_logits_they_get_alone(program: LoadedProgram) -> None:
     lengths = (1, 17, 33, 5, 64)
     driver = Driver(program, pages=PAGES)
@@ -178,6 +180,7 @@ def test_prompts_prefilled_together_get_the_logits_they_get_alone(program: Loade
         assert np.array_equal(one, other)
 
 
+@pytest.mark.quick(cases=1)
 def test_a_sequence_decodes_alike_alone_and_in_any_batch(program: LoadedProgram) -> None:
     lengths = (3, 16, 40, 63, 64, 65, 20, 1)
     alone = {}
@@ -198,6 +201,7 @@ def test_a_sequence_decodes_alike_alone_and_in_any_batch(program: LoadedProgram)
                 assert np.array_equal(logits[row], alone[n][step]), f"batch {size}, length {n}"
 
 
+@pytest.mark.quick(cases=2)
 @pytest.mark.parametrize("burst", [2, 3, 8, 16])
 def test_a_burst_is_its_single_steps(program: LoadedProgram, burst: int) -> None:
     driver = Driver(program, pages=PAGES)
@@ -229,6 +233,7 @@ def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(
     assert tokens[1][:3] == tokens[0]
 
 
+@pytest.mark.quick(cases=4)
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_logits_first_and_the_draw_after_them_are_a_step_of_decode(
     program: LoadedProgram, size: int

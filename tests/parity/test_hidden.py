@@ -29,6 +29,7 @@ INTEGERS = sampled(
 ON_GPU = sampled(CASES, ["qwen3-gqa2-tied"])
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("case", FLOATS)
 def test_the_head_makes_the_logits_of_transformers_of_them(
     case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
@@ -56,6 +57,7 @@ def test_f32_states_are_those_of_the_reference(
     assert np.abs(mean - expected.mean(axis=0)).max() < STATE_TOLERANCE
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize(("case", "quant"), INTEGERS)
 def test_states_of_integer_programs_have_the_noise_of_their_rounding(
     case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
@@ -74,6 +76,7 @@ def test_states_of_integer_programs_have_the_noise_of_their_rounding(
         assert noise < EXPERTS_NOISE
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("case", ON_GPU)
 def test_states_of_a_gpu_are_those_of_the_reference(
     case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]

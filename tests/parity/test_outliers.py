@@ -108,6 +108,7 @@ def test_what_a_model_computes_in_float32_keeps_every_bit(
     np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.landing
 def test_a_compiled_program_has_smooth_weights(tmp_path: Path) -> None:
     folder, raw = write_changed(WIDE[0], tmp_path, PLACES["everywhere"])
     with open_checkpoint(folder) as checkpoint:

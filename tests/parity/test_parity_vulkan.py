@@ -81,6 +81,7 @@ def test_f16_logits_are_near_those_of_transformers(program: str, bundles: Bundle
     assert top1_agrees(golden["logits"], logits, F16_LARGEST * spread)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("program", sampled(programs("f32"), ["vulkan-f32-subgroups"]))
 def test_f32_programs_of_cpu_and_vulkan_agree(program: str, bundles: BundleFactory) -> None:
     tokens = make_goldens.load(CASE)["tokens"].tolist()

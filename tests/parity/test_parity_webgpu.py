@@ -104,6 +104,7 @@ def scores(bundle: Path, program: str, tokens: list[int]) -> np.ndarray:
         return engine.score(tokens)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     "program", sampled(programs("f32"), ["webgpu-f32-subgroups", "webgpu-f32-serial"])
 )
@@ -117,6 +118,7 @@ def test_f32_logits_are_those_of_transformers(
     assert np.abs(logits[golden["rows"]] - golden["logits"]).max() < F32_TOLERANCE
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("program", programs("f16"))
 @pytest.mark.parametrize("case", FLOATS)
 def test_f16_logits_are_near_those_of_transformers(
@@ -132,6 +134,7 @@ def test_f16_logits_are_near_those_of_transformers(
     assert top1_agrees(golden["logits"], logits, F16_LARGEST * spread)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("program", sampled(programs("f32"), ["webgpu-f32"]))
 @pytest.mark.parametrize(("case", "quant"), AGREEING)
 def test_f32_programs_of_cpu_and_webgpu_agree(
@@ -146,6 +149,7 @@ def test_f32_programs_of_cpu_and_webgpu_agree(
     assert top1_agrees(expected, logits, F32_TOLERANCE)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("case", "quant", "program"), QUANTIZED)
 def test_quantized_weights_are_computed_with_exactly(
     case: str,
@@ -163,6 +167,7 @@ def test_quantized_weights_are_computed_with_exactly(
         holds_over_half(found, reference.logits(cfg, weights, tokens, kv="float16"))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("quant", "program"), ROUNDING)
 def test_integer_prefill_adds_the_noise_of_rounded_activations(
     quant: str, program: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
@@ -190,6 +195,7 @@ def test_int8_pages_add_the_noise_of_their_codes(
     assert noise < 1.15 * rms(rounded - exact) / exact.std()
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("program", NAMES)
 def test_greedy_tokens_are_those_of_transformers(program: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load("qwen3-gqa2-tied")
@@ -202,6 +208,7 @@ def test_greedy_tokens_are_those_of_transformers(program: str, bundles: BundleFa
     assert list(found.token_ids) == expected
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize(("case", "program"), ONCE)
 def test_a_family_gives_the_logits_and_greedy_tokens_of_transformers(
     case: str, program: str, bundles: BundleFactory

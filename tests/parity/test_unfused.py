@@ -28,6 +28,8 @@ from tests.parity.driver import Driver, Floats
 from tests.parity.sampled import sampled
 from tests.parity.test_parity import F32_TOLERANCE
 
+pytestmark = pytest.mark.landing
+
 CASE, EXPERTS = "qwen3-gqa4-d96-bias", "qwen2moe-shared"
 PROMPT = [int(token) for token in np.random.default_rng(5).integers(0, 320, 40)]
 PAGES = 32

@@ -35,6 +35,7 @@ def test_a_checkpoint_is_compiled_once(first_use: FirstUse) -> None:
     assert (made / "bundle.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.landing
 def test_those_who_ask_for_a_checkpoint_at_once_wait_for_the_first(
     checkpoints: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +55,7 @@ def test_those_who_ask_for_a_checkpoint_at_once_wait_for_the_first(
     assert (phases[WRITING], phases[WAITING]) == (1, 2)
 
 
+@pytest.mark.landing
 def test_a_bundle_of_the_cache_that_is_damaged_is_made_again(first_use: FirstUse) -> None:
     manifest = cached_bundle(first_use.checkpoint) / "bundle.json"
     whole = manifest.read_bytes()

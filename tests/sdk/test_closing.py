@@ -182,6 +182,7 @@ def test_an_engine_may_be_collected_on_the_thread_of_its_kernels(bundle: Path) -
     assert not thread.is_alive()
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize(
     "body",
     [

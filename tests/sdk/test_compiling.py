@@ -67,6 +67,7 @@ def test_help_tells_of_every_option() -> None:
     )
 
 
+@pytest.mark.landing
 def test_pages_of_a_prompt_are_shipped_with_the_bundle(
     checkpoints: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ def is_beginning(schema: dict[str, Any], text: str) -> bool:
     return matcher.advance_bytes(matcher.start, text.encode()) is not None
 
 
+@pytest.mark.quick(cases=3)
 @pytest.mark.parametrize("seeds", SEEDS, ids=["some", "all"])
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_answer_is_valid_or_begins_so(demo: Engine, name: str, seeds: range) -> None:

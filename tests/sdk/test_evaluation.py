@@ -115,6 +115,7 @@ def test_the_divergence_is_the_references_from_the_model(
     assert found.model.bits_per_weight < found.reference.bits_per_weight / 5
 
 
+@pytest.mark.landing
 def test_windows_begin_with_the_token_that_texts_begin_with(
     edited: Callable[[Edit], Path],
 ) -> None:
@@ -145,6 +146,7 @@ def test_no_more_tokens_are_taken_than_asked_for(bundle: Path) -> None:
     assert heard == [("score", 1, 2), ("score", 2, 2)]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("case", [CASE, "llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"])
 def test_the_weights_are_those_of_the_checkpoint(case: str, bundles: Callable[..., Path]) -> None:
     path = bundles(case)
@@ -175,6 +177,7 @@ def test_what_cannot_be_scored_is_refused(
     assert caught.value.message.count("\n") == 0
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("edit", "said"), [(swap_tokens, "token 300 is "), (begin_texts, "place 0")]
 )

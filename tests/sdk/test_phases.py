@@ -47,6 +47,7 @@ def _read(descriptor: int) -> str:
     return found.decode()
 
 
+@pytest.mark.landing
 def test_a_checkpoint_used_from_python_shows_bars_in_a_terminal(
     checkpoints: Callable[[str], Path],
     tmp_path: Path,

@@ -43,6 +43,7 @@ def embedding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, 
         yield made, engine
 
 
+@pytest.mark.landing
 def test_a_model_without_its_head_gives_the_states_of_the_one_with_it(
     embedding: tuple[Path, Engine], checkpoints: Callable[[str], Path]
 ) -> None:
@@ -101,6 +102,7 @@ def test_what_is_not_done_is_refused(
     assert str(getattr(caught.value, "code", "")).endswith(code)
 
 
+@pytest.mark.landing
 def test_documents_are_ranked_by_the_probability_of_yes(tmp_path: Path) -> None:
     made = ranker(tmp_path)
     compile_model(made, tmp_path / "bundle", quant="f32", context=1024, max_batch=4)

@@ -41,6 +41,7 @@ def anywhere(both: Path, device: WgpuDevice, request: pytest.FixtureRequest) -> 
         yield engine
 
 
+@pytest.mark.landing
 def test_the_best_program_of_the_device_runs(both: Path) -> None:
     features = WgpuDevice().features()
     best = "webgpu-f16" if "shader-f16" in features else "webgpu-f32"
@@ -67,6 +68,7 @@ def test_the_same_calls_work_on_every_device(anywhere: Engine) -> None:
     assert anywhere.generate(prompts[2], max_tokens=12, **options).token_ids == alone[2].token_ids
 
 
+@pytest.mark.landing
 def test_logits_agree_between_devices(both: Path, device: WgpuDevice) -> None:
     with Engine(both) as engine:
         expected = engine.score(TOKENS)

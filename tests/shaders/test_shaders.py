@@ -27,6 +27,7 @@ each_compiler = pytest.mark.parametrize("compiler", COMPILERS.values(), ids=COMP
 Compiler = Callable[[list[Source]], dict[str, list[str]]]
 
 
+@pytest.mark.landing
 @each_compiler
 @pytest.mark.parametrize(
     "which", [BUNDLES, pytest.param(MORE_BUNDLES, marks=pytest.mark.full)], ids=["some", "more"]
@@ -69,6 +70,7 @@ OVER_WEIGHTS = [
 ]
 
 
+@pytest.mark.landing
 @each_compiler
 @pytest.mark.parametrize("launches", [UNFUSED, OVER_WEIGHTS], ids=["unfused", "over weights"])
 def test_kernels_that_bundles_rarely_have_are_accepted(

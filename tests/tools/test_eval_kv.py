@@ -25,6 +25,7 @@ def test_texts_fill_contexts_in_order_and_none_is_cut() -> None:
     assert [len(run.counts) for run in packed(texts, 6)] == [6, 9, 1]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("quant", "bound"), [pytest.param("f32", 1e-4, marks=pytest.mark.full), ("q4", 1e-3)]
 )

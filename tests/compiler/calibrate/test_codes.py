@@ -37,6 +37,7 @@ def schemes_of(checkpoint: Checkpoint, quant: str) -> Schemes:
     return linear_schemes(PRESETS[quant], checkpoint.family.params(checkpoint.model))
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("name", ["llama-gqa2-tied-linear", "qwen3-gqa4-d96-bias"])
 @pytest.mark.parametrize(("gptq", "better"), [(True, 0.9), (False, 0.98)], ids=["gptq", "search"])
 def test_calibrated_codes_change_logits_less_than_the_nearest(
@@ -106,6 +107,7 @@ def test_codes_are_searched_block_by_block_as_at_once(checkpoints: Checkpoints) 
         np.testing.assert_array_equal(of(whole), np.concatenate([of(part) for part in parts]))
 
 
+@pytest.mark.landing
 def test_of_a_mixed_recipe_only_matrices_with_levels_are_chosen_for(
     checkpoints: Checkpoints,
 ) -> None:

@@ -59,6 +59,7 @@ def test_the_cost_of_the_last_block_is_what_becomes_of_its_output(checkpoints: C
     assert costs["lm_head"]["q8"] == pytest.approx((change / np.square(exact).sum(1)).mean(), 1e-2)
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("bits", [4.5, 5.25, 7])
 def test_a_recipe_takes_the_bits_it_may(checkpoints: Checkpoints, bits: float) -> None:
     with open_checkpoint(checkpoints("llama-gqa2-tied-linear")) as checkpoint:
@@ -98,6 +99,7 @@ def test_other_options_are_checked_before_anything_takes_long(
     assert "Weighing" not in phases
 
 
+@pytest.mark.landing
 def test_a_bundle_is_called_by_its_bits(checkpoints: Checkpoints, tmp_path: Path) -> None:
     out = compile_model(checkpoints("llama-mha"), tmp_path / "bundle", targets=("cpu",), bits=5.5)
     assert Bundle.open(out).manifest.model.stored == "bits-5.5"

@@ -92,6 +92,7 @@ def test_model_weights_and_files_are_those_of_the_folder(
         assert_same_weights(folder, file)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("case", ["llama-gqa2-tied-linear", "qwen3-gqa2-tied"])
 def test_compiled_logits_are_those_of_the_compiled_folder(
     case: str, bundles: BundleFactory, written: Callable[..., Path], tmp_path: Path

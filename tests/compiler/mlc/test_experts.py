@@ -92,6 +92,7 @@ def test_names_and_shapes_are_those_of_mlc(folders: Folders, tmp_path: Path) -> 
     assert said == {"num_experts": 6, "decoder_sparse_step": 1}
 
 
+@pytest.mark.landing
 @pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("name", KINDS)
 def test_an_exported_folder_and_one_written_by_hand_answer_alike(

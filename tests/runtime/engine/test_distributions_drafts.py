@@ -28,6 +28,8 @@ from tests.conftest import BundleFactory
 from tests.frequencies import assert_follow
 from tests.runtime.engine.bits import PAGES, Which, engine_of, request
 
+pytestmark = pytest.mark.landing
+
 OTHER = "llama-gqa2-tied-linear"
 """A model of the same tokenizer that knows nothing of what the target thinks."""
 

@@ -82,6 +82,7 @@ def assert_named(error: EdgewiseError | None, tokens: int) -> None:
     assert "--kv f32" in error.remedy
 
 
+@pytest.mark.quick(cases=4)
 @pytest.mark.parametrize("before", [0, 16, 40])
 @pytest.mark.parametrize(
     "sampling",
@@ -102,6 +103,7 @@ def test_a_prompt_that_overflows_ends_with_the_layer_and_the_way_out(
     assert_named(sequence.failure, before + 7)
 
 
+@pytest.mark.quick(cases=1)
 def test_an_answer_that_overflows_is_told_as_far_as_it_came(program: LoadedProgram) -> None:
     asked = request(sound(1, 30), 20, temperature=0, logit_bias=FORCED)
     [sequence] = run(engine_of(program), [asked])
@@ -109,6 +111,7 @@ def test_an_answer_that_overflows_is_told_as_far_as_it_came(program: LoadedProgr
     assert_named(sequence.failure, 31)
 
 
+@pytest.mark.quick(cases=1)
 def test_a_burst_stops_where_it_overflows_and_others_go_on(program: LoadedProgram) -> None:
     plain = [
         request(sound(seed, 20 + seed), 24, temperature=0, logit_bias=BANNED) for seed in range(3)

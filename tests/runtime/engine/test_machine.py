@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -323,6 +324,7 @@ def _open_files() -> int:
     return len(list(folder.iterdir())) if folder.exists() else 0
 
 
+@pytest.mark.landing
 def test_whatever_happens_every_request_gets_its_own_tokens() -> None:
     EngineMachine.operations, EngineMachine.seen = 0, set()
     gc.collect()  # what other tests left open is not closed in the middle of this one

@@ -54,6 +54,7 @@ def each_its_own() -> list[Request]:
     ]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("every", [32, pytest.param(1, marks=pytest.mark.full)])
 def test_256_sequences_are_answered_together_as_each_is_alone(
     program: LoadedProgram, every: int

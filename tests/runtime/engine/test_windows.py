@@ -46,6 +46,7 @@ def program(request: pytest.FixtureRequest, bundles: BundleFactory) -> Iterator[
         yield loaded
 
 
+@pytest.mark.landing
 def test_batches_and_chunks_do_not_matter(program: LoadedProgram) -> None:
     cold = [alone(program, asked) for asked in MIXED]
     assert answers(engine_of(program, PAGES), MIXED) == cold

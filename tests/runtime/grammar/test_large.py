@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+import pytest
 
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.triggered import Triggered
@@ -16,6 +17,7 @@ STATES = 12
 TOKENS = 400
 
 
+@pytest.mark.landing
 def test_masks_of_a_schema_are_those_of_an_oracle() -> None:
     vocabulary, grammar, random = large_vocabulary(), schema_grammar(), Random(2)
     matcher = Matcher(grammar, vocabulary)

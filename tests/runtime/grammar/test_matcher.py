@@ -119,6 +119,7 @@ def test_a_mask_has_the_tokens_that_begin_a_text(seed: int) -> None:
     check_along(Matcher(grammar, vocabulary), vocabulary, Beginning(grammar), random)
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("what", ["json", "arithmetic", "a list"])
 def test_grammars_that_people_write(what: str) -> None:
     grammar, random = lower_grammar(GBNF[what]), Random(7)
@@ -254,6 +255,7 @@ REFUSED: dict[str, tuple[dict[str, Node], str]] = {
 }
 
 
+@pytest.mark.quick(cases=3)
 @pytest.mark.parametrize(("rules", "code"), REFUSED.values(), ids=REFUSED)
 def test_grammars_beyond_bounds_are_refused(rules: dict[str, Node], code: str) -> None:
     with pytest.raises(InputError) as caught:

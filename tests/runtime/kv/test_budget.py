@@ -32,6 +32,7 @@ def test_a_page_holds_keys_and_values_of_every_layer(bundle: Bundle) -> None:
     assert page_bytes(bundle) == 2 * (2 * 2 * 16 * 32 * 2)
 
 
+@pytest.mark.landing
 def test_a_page_of_codes_takes_half_of_float16_and_a_word_a_token_and_head(
     bundle: Bundle, bundles: Callable[..., Path]
 ) -> None:

@@ -34,6 +34,7 @@ def fresh(
     return Path(shutil.copytree(checkpoints("llama-mha"), tmp_path / "fresh"))
 
 
+@pytest.mark.landing
 def test_it_is_compiled_as_it_is_told_with_a_bar(
     fresh: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +72,7 @@ def test_what_cannot_be_is_said_before_it_is_compiled(
     assert not any(bundles_folder().glob("*"))
 
 
+@pytest.mark.landing
 def test_what_is_served_is_compiled_before_anybody_asks(
     fresh: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

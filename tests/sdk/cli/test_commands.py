@@ -53,6 +53,7 @@ def test_compile_says_what_it_made_and_how_to_use_it(
     assert f"edgewise chat '{folder}'" in out
 
 
+@pytest.mark.landing
 def test_a_quantized_file_is_kept_as_it_is_unless_told_otherwise(
     edgewise: Run, checkpoints: Callable[[str], Path]
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_quantized_file_is_kept_as_it_is_unless_told_otherwise(
         compile_model(file, "dist/tiny", targets=("webgpu",), quant="q4", prefill_chunk=128)
 
 
+@pytest.mark.landing
 def test_a_quantized_folder_is_kept_as_it_is_unless_told_otherwise(
     edgewise: Run, checkpoints: Callable[[str], Path]
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_quantized_folder_is_kept_as_it_is_unless_told_otherwise(
     assert re.search(r"Weights, q4: q4 ", again)
 
 
+@pytest.mark.landing
 def test_a_folder_for_mlc_is_exported_and_compiled_again(
     edgewise: Run, checkpoints: Callable[[str], Path]
 ) -> None:
@@ -113,6 +116,7 @@ def test_a_conversation_of_ones_own_is_written_as_it_is(
     assert not Path("no").exists()
 
 
+@pytest.mark.landing
 def test_pages_of_codes_are_compiled_and_inspected(
     edgewise: Run, checkpoints: Callable[[str], Path]
 ) -> None:
@@ -126,6 +130,7 @@ def test_pages_of_codes_are_compiled_and_inspected(
     assert "-kv8" in shown
 
 
+@pytest.mark.landing
 def test_a_recipe_is_compiled_and_inspected(
     edgewise: Run, checkpoints: Callable[[str], Path]
 ) -> None:
@@ -178,6 +183,7 @@ def test_chat_answers_a_given_question(edgewise: Run, bundle: Path) -> None:
     assert "not read" not in out
 
 
+@pytest.mark.landing
 def test_chat_compiles_a_checkpoint_once_and_says_where(
     first_use: FirstUse, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,6 +31,7 @@ def failed(capsys: pytest.CaptureFixture[str], *argv: object, status: int = 1) -
     return said
 
 
+@pytest.mark.quick(cases=6)
 @pytest.mark.parametrize(
     ("argv", "code"),
     [

@@ -17,6 +17,8 @@ import pytest
 from tests.processes import eventually, running
 from tests.sdk.cli.commands import command, environment
 
+pytestmark = pytest.mark.landing
+
 # As the bundles that other tests share: what TVM made for them is kept.
 OPTIONS = ("--quant", "q4", "--prefill-chunk", "128")
 

@@ -55,6 +55,7 @@ def test_a_checkpoint_needs_the_compiler(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.landing
 def test_https_needs_what_makes_certificates(
     without: Callable[[Package], None],
     bundles: Callable[..., Path],

@@ -33,6 +33,7 @@ def cached(folder: Path) -> int:
         return engine.chat(MESSAGES, max_tokens=1).usage.cached_tokens
 
 
+@pytest.mark.landing
 def test_it_makes_lists_and_removes(edgewise: Run, folder: Path, file: Path) -> None:
     assert "no packs" in edgewise("prefix", folder, "--list")
     made = edgewise("prefix", folder, file)

@@ -201,6 +201,7 @@ def published(hub: SmallHub, checkpoints: Callable[[str], Path]) -> Path:
     return folder
 
 
+@pytest.mark.landing
 def test_a_model_of_a_hub_is_fetched_and_compiled_by_its_name(
     edgewise: Run, hub: SmallHub, published: Path, bundle: Path
 ) -> None:

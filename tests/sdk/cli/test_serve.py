@@ -190,6 +190,7 @@ def test_it_says_what_it_offers_and_who_could_read_it(
     assert opened.read_text() == f"{url}\n"
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("more", "tokens"), [((), 256), (("--context", 128), 128)])
 def test_a_context_that_is_small_for_agents_is_said(
     both: Path, more: tuple[object, ...], tokens: int
@@ -221,6 +222,7 @@ def test_by_https_it_says_its_addresses_and_how_to_know_its_certificate(both: Pa
     assert status == 0
 
 
+@pytest.mark.landing
 def test_a_bundle_that_no_browser_runs_answers_programs(bundles: Callable[..., Path]) -> None:
     bundle = bundles(CASE)
     served = Served(bundle, "--log-format", "none")
@@ -236,6 +238,7 @@ def test_a_bundle_that_no_browser_runs_answers_programs(bundles: Callable[..., P
     assert served.ended()[0] == 0
 
 
+@pytest.mark.landing
 def test_prompts_are_known_to_the_next_server_where_their_pages_are_kept(
     bundles: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -256,6 +259,7 @@ def test_prompts_are_known_to_the_next_server_where_their_pages_are_kept(
     assert second >= 32
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("more", "said"), [((), "--allow-pull"), (("--allow-pull",), "hf:ORG/REPO")]
 )

@@ -25,6 +25,8 @@ from edgewise_runtime.errors import EngineError, InputError
 from tests.processes import children, running
 from tests.sdk.hosting.asking import LONG, TEXT, ended, events, run
 
+pytestmark = pytest.mark.landing
+
 CHILD = "edgewise.hosting.child"
 SHORT = Ask(prompt=TEXT, options={"max_tokens": 2})
 

@@ -234,6 +234,7 @@ def test_a_child_that_takes_too_much_memory_is_ended_and_the_error_says_so(bundl
     run(scenario())
 
 
+@pytest.mark.landing
 def test_a_child_has_no_more_pages_than_its_limit_has_room_for(long_bundle: Path) -> None:
     limit = 64 << 20
 
@@ -322,6 +323,7 @@ def test_no_child_is_left_after_its_parent_was_killed(bundle: Path) -> None:
     assert eventually(lambda: not running(child))
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", b"\0\0\0\x02[]", b"\0\0\0\x01{", b""])
 def test_a_child_leaves_where_what_it_hears_is_no_request(sent: bytes) -> None:
     ours, theirs = socket.socketpair()

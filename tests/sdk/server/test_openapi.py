@@ -248,6 +248,7 @@ def modes(served: Served, method: str, path: str) -> list[GenerationMode]:
 CASES = [(method, path) for path, methods in OPERATIONS.items() for method in methods]
 
 
+@pytest.mark.quick(cases=6)
 @pytest.mark.parametrize(("method", "path"), CASES)
 def test_whatever_is_sent_is_answered_as_the_document_says(
     served: Served, method: str, path: str

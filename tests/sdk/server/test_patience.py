@@ -59,6 +59,7 @@ def test_a_connection_is_closed_where_no_other_request_follows(
         assert closed(connection)
 
 
+@pytest.mark.landing
 def test_a_client_that_takes_nothing_of_its_answer_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,7 +1,8 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { FULL } from "../suite.ts";
 import { barriers } from "./axe.ts";
-import { FULL, WAIT } from "./paths.ts";
+import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 import { by, endAtFirstWord, offeredOnly } from "./visits.ts";
 

@@ -1,9 +1,10 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { Random } from "../engine/random.ts";
+import { FULL } from "../suite.ts";
 import { type AdapterName, launch, type RunningBrowser } from "./launch.ts";
 import type {} from "./pages/library.ts";
-import { FULL, WAIT } from "./paths.ts";
+import { WAIT } from "./paths.ts";
 import { type HostProxy, startProxy } from "./proxy.ts";
 import { openSession, type Session } from "./session.ts";
 

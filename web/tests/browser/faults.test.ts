@@ -1,7 +1,8 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { FULL } from "../suite.ts";
 import type { Answer } from "./pages/library.ts";
-import { FULL, WAIT } from "./paths.ts";
+import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 import { hangDevice, loseDevice, takeCounts } from "./worker-patch.ts";
 

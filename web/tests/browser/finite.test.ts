@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { FULL } from "./paths.ts";
+import { FULL } from "../suite.ts";
 import { openSession, type Session } from "./session.ts";
 
 const BUNDLE = "/bundles/overflowing-q4/";

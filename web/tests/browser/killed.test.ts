@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { Random } from "../engine/random.ts";
+import { FULL } from "../suite.ts";
 import { keptFiles } from "./kept-files.ts";
 import { launch, type RunningBrowser } from "./launch.ts";
 import type { Talked } from "./model-of-chat.ts";
-import { FULL, WAIT } from "./paths.ts";
+import { WAIT } from "./paths.ts";
 import { type HostProxy, startProxy } from "./proxy.ts";
 import { openSession, type Session } from "./session.ts";
 import { Reference, Talking } from "./talking.ts";

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Random } from "../engine/random.ts";
-import { FULL, WAIT } from "./paths.ts";
+import { FULL } from "../suite.ts";
+import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 import { Talking } from "./talking.ts";
 

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { LoadOptions } from "../../client/types.ts";
+import { FULL } from "../suite.ts";
 import type { AdapterName } from "./launch.ts";
 import type {} from "./pages/library.ts";
-import { FULL } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
 const BUNDLE = "/bundles/packed-q4/";

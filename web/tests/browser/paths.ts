@@ -12,9 +12,6 @@ export const PAGES = join(BUILD, "pages");
 /** For what loads a model in Chromium: beside other work it takes more than a minute. */
 export const WAIT = { timeout: 300_000 };
 
-/** The full counts, which `make test-full` asks for; else a sample of them. */
-export const FULL = Boolean(process.env.EDGEWISE_FULL);
-
 /** What runs Python. */
 export function python(): string {
   const named = process.env.EDGEWISE_PYTHON;

@@ -1,8 +1,9 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Report } from "../../selftest/report.ts";
+import { FULL } from "../suite.ts";
 import type { AdapterName } from "./launch.ts";
-import { FULL, WAIT } from "./paths.ts";
+import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
 interface Case {

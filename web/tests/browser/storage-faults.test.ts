@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Random } from "../engine/random.ts";
+import { FULL } from "../suite.ts";
 import type { StorageCounts, StorageFault } from "./faulty-storage.ts";
 import { keptFiles } from "./kept-files.ts";
-import { FULL, WAIT } from "./paths.ts";
+import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 import { Talking } from "./talking.ts";
 import { by } from "./visits.ts";

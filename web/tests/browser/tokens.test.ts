@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { FULL } from "../suite.ts";
 import { asking, compare, type Say } from "./comparing.ts";
 import { type Bound, FLOAT16, FLOAT32, INTEGERS, readExpected } from "./expected.ts";
 import type { AdapterName } from "./launch.ts";
 import type {} from "./pages/library.ts";
-import { FULL } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
 const BUNDLE = "/bundles/demo-q4/";

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type Block, blocks, createReader } from "../../chat/blocks.ts";
 import { Random } from "../engine/random.ts";
+import { FULL } from "../suite.ts";
 
 /** What answers are made of; what comes later changes how some of it is read. */
 const PARTS = [
@@ -31,7 +32,7 @@ const PARTS = [
   "[link](https://example.com)",
 ];
 
-const SEEDS = process.env.EDGEWISE_FULL ? 200 : 12;
+const SEEDS = FULL ? 200 : 12;
 
 const essence = (read: readonly Block[]) => read.map(({ key, level }) => [key, level]);
 

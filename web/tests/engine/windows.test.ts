@@ -3,11 +3,12 @@
 import { describe, expect, test } from "vitest";
 import { NOTHING, PrefixPages } from "../../engine/prefix.ts";
 import { Footprint, footprintOf } from "../../format/state.ts";
+import { FULL } from "../suite.ts";
 import { Random } from "./random.ts";
 import { model } from "./reference-bundle.ts";
 import { Machine } from "./window-machine.ts";
 
-const SEEDS = process.env.EDGEWISE_FULL ? 60 : 3;
+const SEEDS = FULL ? 60 : 3;
 const KINDS: readonly (readonly (number | null)[])[] = [
   [null],
   [null, 11],
@@ -24,7 +25,7 @@ describe.each(KINDS.map((windows) => [windows]))("with the windows %j", (windows
     "everybody finds what he should, in the order of seed %i",
     (seed) => {
       const machine = new Machine(new Random(100 + seed), windows);
-      machine.run(process.env.EDGEWISE_FULL ? 1500 : 300);
+      machine.run(FULL ? 1500 : 300);
       for (const name of Object.keys(sums) as (keyof typeof sums)[]) {
         sums[name] += machine.counts[name];
       }

@@ -9,10 +9,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { FULL } from "../suite.ts";
 import { FORMATS } from "./formats.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
-const FULL = process.env.EDGEWISE_FULL !== undefined;
 const [SEED, COUNT] = FULL ? [2, 100_000] : [1, 500];
 /** Milliseconds after which a child that is still at the same case hangs, however busy the machine. */
 const STALL_MS = 30_000;

@@ -125,6 +125,7 @@ def test_a_stopped_neighbour_changes_nothing(isa: str) -> None:
     same_bits(with_stopped[2], last)
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("kv_dtype", STATE_DTYPES)
 @pytest.mark.parametrize("heads", [HEADS, ODD], ids=str)
 def test_all_isas_give_the_same_bits(heads: Heads, kv_dtype: str) -> None:

@@ -39,6 +39,7 @@ def traits(which: str, kv_dtype: str = "float32") -> Story:
     return replace(story(HEADS, TOKENS, kv_dtype), **TRAITS[which])
 
 
+@pytest.mark.quick(cases=3)
 @pytest.mark.parametrize("which", TRAITS)
 def test_rows_are_those_of_float64(which: str) -> None:
     sequence = traits(which)
@@ -46,6 +47,7 @@ def test_rows_are_those_of_float64(which: str) -> None:
     np.testing.assert_allclose(rows, reference(whole(sequence)), rtol=0, atol=2e-6)
 
 
+@pytest.mark.quick(cases=3)
 @pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
 @pytest.mark.parametrize("which", TRAITS)
 def test_decode_and_chunks_give_the_same_bits(which: str, kv_dtype: str) -> None:

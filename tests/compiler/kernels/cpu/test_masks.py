@@ -25,6 +25,7 @@ def tokens(rows: list[Row], isa: str) -> list[int]:
     return [token for i in range(0, len(rows), B) for token in run(B, rows[i : i + B], isa)]
 
 
+@pytest.mark.quick(cases=3)
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 @pytest.mark.parametrize("mask", MASKS)
 def test_a_masked_row_draws_what_is_allowed(mask: str, V: int, isa: str) -> None:

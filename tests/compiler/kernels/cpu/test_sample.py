@@ -79,6 +79,7 @@ FILTERS = {
 ORDINARY = [name for name, request in FILTERS.items() if 1e-6 <= request.temperature <= 1e6]
 
 
+@pytest.mark.quick(cases=3)
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_greedy_takes_the_best_logit_and_the_lowest_id_of_equals(
@@ -105,6 +106,7 @@ def cases(name: str, V: int) -> tuple[list[Row], list[int]]:
     return rows, [reference(row.logits, nothing, row.request, row.kv_len) for row in rows]
 
 
+@pytest.mark.quick(cases=6)
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 @pytest.mark.parametrize("name", FILTERS)
 def test_the_token_is_the_reference_s(name: str, V: int, isa: str) -> None:

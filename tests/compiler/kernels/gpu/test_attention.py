@@ -196,6 +196,7 @@ def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
         agrees(batch, decode(batch))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kv_dtype", ["float16", "float32", "int8"])
 @pytest.mark.parametrize(
     ("window", "softcap"),
@@ -217,6 +218,7 @@ def test_windows_and_softcaps_match_the_reference(
     agrees(chunks, prefill(chunks))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kv_dtype", ["float16", "float32", "int8"])
 def test_pages_behind_a_window_may_hold_anything(kv_dtype: str) -> None:
     """They were given back, and another sequence has written there."""
@@ -235,6 +237,7 @@ def with_sinks(tokens: int, kv_dtype: str, window: int | None = None) -> Story:
     return replace(story(GROUPED, tokens, kv_dtype), sinks=sinks, window=window)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("kv_dtype", "window"), [("float32", None), ("int8", 20)])
 def test_sinks_take_part_once_whatever_the_number_of_segments(
     kv_dtype: str, window: int | None
@@ -253,6 +256,7 @@ def test_sinks_take_part_once_whatever_the_number_of_segments(
     same_bits(later, rows[27:])
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("live", [1, 2, 3, 4])
 def test_shares_of_the_sequences_give_the_bits_of_all_together(live: int) -> None:
     """Partial results of long contexts are kept for some of the sequences at a time."""
@@ -277,6 +281,7 @@ def test_partial_results_of_a_gpu_stay_small() -> None:
             assert 4 * part_elements(spec, share) <= max(PART_BYTES, alone)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
 def test_few_segments_are_joined_in_one_launch_for_the_same_bits(
     heads: Heads, kv_dtype: str

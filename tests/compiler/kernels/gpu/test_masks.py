@@ -24,6 +24,7 @@ def tokens(rows: list[Row], *, subgroups: bool) -> list[int]:
     return [token for group in groups for token in run(group, subgroups=subgroups)]
 
 
+@pytest.mark.landing
 @each_variant
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 @pytest.mark.parametrize("mask", MASKS)

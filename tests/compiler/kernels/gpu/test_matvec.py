@@ -183,6 +183,7 @@ def test_a_row_has_the_same_bits_in_any_company(case: Case) -> None:
     np.testing.assert_array_equal(moved[3:BOUND], whole[: BOUND - 3])
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("gather", [False, True])
 def test_a_row_has_the_same_bits_in_programs_and_launches_of_any_size(gather: bool) -> None:
     inputs = Inputs(Case(64, 288, "q4", norm=True, gather=gather), seed=9)
@@ -213,6 +214,7 @@ def test_a_narrow_matrix_has_its_columns_split_and_a_high_one_its_rows() -> None
         assert shape_for(16384, 96, batch).lanes == high.lanes
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("lanes", [8, 16, 32, 64])
 def test_subgroups_of_any_width_and_none_give_the_same_bits(lanes: int) -> None:
     K = {8: 96, 16: 480, 32: 1024, 64: 2048}[lanes]
@@ -229,6 +231,7 @@ def test_subgroups_of_any_width_and_none_give_the_same_bits(lanes: int) -> None:
         np.testing.assert_array_equal(out, expected, err_msg=f"subgroups of {width}")
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("gather", [False, True])
 @pytest.mark.parametrize("epilogue", ["store", "add", "swiglu"])
 def test_nothing_happens_once_all_have_stopped(epilogue: str, gather: bool) -> None:

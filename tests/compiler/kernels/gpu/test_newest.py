@@ -104,6 +104,7 @@ class Step:
         return after[-2], after[len(first) : -3]
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("near", [True, False], ids=["near", "segments"])
 @pytest.mark.parametrize("norm", [False, True], ids=["plain", "qk_norm"])
 @pytest.mark.parametrize("kv_dtype", KV_DTYPES)
@@ -118,6 +119,7 @@ def test_one_launch_gives_the_bits_of_two(
         same_bits(a, b)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
 def test_queries_with_a_table_of_their_own_have_the_bits_of_two_launches(kv_dtype: str) -> None:
     step = Step(Heads(8, 2, 64), kv_dtype, False, NEAR, own=True)

@@ -212,6 +212,7 @@ def test_stopped_rows_are_left_alone() -> None:
     assert found[0] == int(rows[0].logits.argmax())
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("width", [4, 32, 128])
 def test_subgroups_may_have_any_width(width: int) -> None:
     settings = {"peaked": "all three", "tied": "top-k", "flat": "top-p", "holes": "plain"}
@@ -370,6 +371,7 @@ def test_drawing_reads_no_tokens_but_those_beside_the_best() -> None:
     assert not batch.arrays["left"][:count].any()
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("subgroups", [False, True])
 def test_a_vocabulary_of_a_real_model(subgroups: bool) -> None:
     V = 151_936
@@ -380,6 +382,7 @@ def test_a_vocabulary_of_a_real_model(subgroups: bool) -> None:
     assert run(rows, subgroups=subgroups) == references(rows)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("V", "threads"), [(SMALL, 32), (LARGE, 32), pytest.param(LARGE, 64, marks=pytest.mark.full)]
 )

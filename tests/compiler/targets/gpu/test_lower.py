@@ -118,6 +118,7 @@ def test_serial_programs_launch_their_norms_and_have_one_prefill(
     }
 
 
+@pytest.mark.quick(cases=2)
 @pytest.mark.parametrize(
     ("quant", "weights"),
     [

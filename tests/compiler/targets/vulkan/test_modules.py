@@ -14,6 +14,8 @@ from tests.compiler.targets.vulkan.validator import complaints
 from tests.compiler.targets.webgpu.programs import program_plans
 from tests.shaders.checks import BUNDLES, MORE_BUNDLES
 
+pytestmark = pytest.mark.landing
+
 
 def kernels(checkpoint: Path, quant: str, kv: str) -> dict[str, PrimFunc]:
     """The kernels of all programs of a bundle, by name."""

@@ -129,6 +129,7 @@ def operations(uses: set[Use]) -> list[Use]:
     return [(n.removeprefix(PREFIX), *rest) for n, *rest in uses if n.startswith(PREFIX)]
 
 
+@pytest.mark.landing
 def test_kernels_use_what_is_documented_and_wgsl_spells_it_all(uses: set[Use]) -> None:
     used = {name for name, *_ in operations(uses)}
     assert used == set(OPERATIONS) == set(WGSL)

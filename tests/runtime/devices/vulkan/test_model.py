@@ -14,6 +14,8 @@ from tests.conftest import BundleFactory
 from tests.parity.driver import Driver
 from tests.parity.sampled import sampled
 
+pytestmark = pytest.mark.landing
+
 PAGES = 32
 PROMPT = [int(token) for token in np.random.default_rng(71).integers(0, 320, 40)]
 NAMES = [variant.name for variant in (*VARIANTS, *INT8_VARIANTS)]

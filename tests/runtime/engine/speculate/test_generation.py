@@ -128,6 +128,7 @@ def test_a_model_as_large_as_the_target_is_not_asked(target: Bundle) -> None:
         assert drafted(drafting) == (0, 0)
 
 
+@pytest.mark.landing
 def test_drafts_change_no_token_on_a_gpu(bundles: BundleFactory) -> None:
     """Of a program whose decode gives the bits of its prefill."""
     path, device = bundles(CASE, targets=("cpu", "webgpu")), WgpuDevice()

@@ -12,6 +12,8 @@ from openai import OpenAI
 
 from tests.sdk.server.load.conftest import CONTEXT, MODEL, Served
 
+pytestmark = pytest.mark.landing
+
 TURNS = 20
 TOOLS = 30
 REPEATED = 210

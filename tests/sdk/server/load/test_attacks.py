@@ -112,6 +112,7 @@ DOUBLING = (
 )
 
 
+@pytest.mark.landing
 def test_a_template_that_asks_for_too_much_fails_its_own_requests(
     long_bundle: Path, tmp_path: Path
 ) -> None:

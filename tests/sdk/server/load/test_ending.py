@@ -99,6 +99,7 @@ def test_a_stream_whose_model_is_killed_says_so_and_the_next_one_is_answered(
     assert server.child != killed
 
 
+@pytest.mark.landing
 def test_sigterm_lets_streams_of_every_api_end_and_takes_no_other(endless: Path) -> None:
     with serving(endless) as server, ExitStack() as stack:
         streams = {}

@@ -12,6 +12,8 @@ from tests.processes import eventually
 from tests.sdk.server.load.conftest import Served
 from tests.sdk.server.load.streams import APIS, LONG, ask, read
 
+pytestmark = pytest.mark.landing
+
 TOKENS = 1200
 RECEIVE_BUFFER = 4096
 HIGH_WATER = 64 << 10
