@@ -68,7 +68,7 @@ def test_numbers_that_are_none_choose_experts_that_there_are() -> None:
     x = np.full((N, spec.inputs), np.nan, "float32")
     weight = np.ones((spec.inputs, spec.columns), "float32")
     ids, weights = np.zeros((N, CHOSEN), "int32"), np.zeros((N, spec.weights), "float32")
-    found = run(route(spec), [x, weight, ids, weights, live(2)], n=2)[-3]
+    found = run(route(spec), [x, weight, ids, weights, live(2)], alike=False, n=2)[-3]
     assert all(len(set(row)) == CHOSEN and max(row) < E for row in found[:2].tolist())
 
 
