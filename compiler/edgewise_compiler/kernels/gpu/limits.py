@@ -23,6 +23,10 @@ class Limits:
         shared: bytes of memory that the threads of a workgroup share.
         workgroups: of a launch in x, and in y.
         binding: bytes of a buffer.
+        attention_parts: into how many parts the keys of a long sequence are divided, each attended
+            to by workgroups of its own.
+        joining: whether the linear that follows joins these parts where there is one sequence,
+            which is a launch less and has each of its workgroups read them all.
     """
 
     target: str
@@ -31,10 +35,19 @@ class Limits:
     shared: int
     workgroups: int
     binding: int
+    attention_parts: int
+    joining: bool
 
 
 LEAST = Limits(
-    "every GPU target", buffers=8, threads=256, shared=16 << 10, workgroups=65535, binding=128 << 20
+    "every GPU target",
+    buffers=8,
+    threads=256,
+    shared=16 << 10,
+    workgroups=65535,
+    binding=128 << 20,
+    attention_parts=8,
+    joining=True,
 )
 """What every target has: kernels whose sizes do not follow from limits are written for these."""
 

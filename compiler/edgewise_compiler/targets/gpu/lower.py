@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from edgewise_compiler.graph.nodes import Graph, Node, Value
 from edgewise_compiler.graph.operations import (
@@ -22,11 +23,13 @@ from edgewise_compiler.graph.operations import (
     Softcap,
     Swiglu,
 )
+from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.decode import attention_decode, attention_near
+from edgewise_compiler.kernels.gpu.attention.joined import Joined
 from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
-from edgewise_compiler.kernels.gpu.attention.shares import all_together, in_turn
+from edgewise_compiler.kernels.gpu.attention.shares import Share, all_together, in_turn
 from edgewise_compiler.kernels.gpu.attention.tensor import attention_fits, attention_tensor
 from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.kernels.gpu.elementwise.norm import norm_runs, rms_norm
@@ -83,6 +86,7 @@ class GpuLowering(Lowering):
         near: whether no sequence has more than `NEAR_SEGMENTS` segments of keys, in decode.
         short: whether all have few enough for their partial results to be kept together.
         aliases: values that live in another value's tensor (queries in the projection's output).
+        joined: of attention that the linears which read it join, by its value.
     """
 
     variant: Variant
@@ -92,11 +96,17 @@ class GpuLowering(Lowering):
     near: bool = False
     short: bool = False
     aliases: Mapping[str, Value] = field(default_factory=dict)
+    joined: Mapping[str, Attention] = field(default_factory=dict)
 
     @property
     def kv_seen(self) -> str:
         """How kernels see what pages hold."""
         return self.variant.kv_seen
+
+    def share(self, spec: AttentionSpec) -> list[Share]:
+        """Whose partial results are in memory together, those of the first sequences first."""
+        parts = self.limits.attention_parts
+        return [all_together(spec, parts)] if self.short else in_turn(spec, parts)
 
     def value(self, value: Value) -> Tensor:
         """The tensor that holds a graph value."""
@@ -164,6 +174,10 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
     source, out = node.inputs[0], node.output
     epilogue, norm = node.op.epilogue, node.op.norm
     inputs: tuple[Tensor, ...] = (low.value(source),)
+    joined = None
+    if (attention := low.joined.get(source.id)) is not None:
+        joined = _joined(low, attention)
+        inputs = (_part(low, source, attention), low.table(attention), *low.sinks(attention))
     if many_rows and low.variant.int8:
         inputs = _quantized(low, source)
         arguments = (
@@ -210,6 +224,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
                 norm=norm,
                 gather=gather,
                 subgroups=low.variant.subgroups,
+                joined=joined,
             )
             norms = (low.param(f"{node.params[1]}.weight"),) if norm is not None else ()
             extra = (*norms, *((low.step_tensor("logit_rows"),) if gather else ()))
@@ -379,19 +394,55 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
         arguments = (*taken, *read(*sinks), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return
-    shares = [all_together(spec)] if low.short else in_turn(spec)
-    for share in shares[: 1 if low.few else None]:
-        part = Tensor(
-            f"{node.output.id}.part", "scratch", "float32", (part_elements(spec, shares[0]),)
-        )
+    part = _part(low, node.output, op)
+    for share in low.share(spec)[: 1 if low.few else None]:
         costs = attention_cost(op.heads, low.kv_dtype, decode=True, sequences=share.live)
         launch = attention_decode(spec, low.limits, share, rope)
         arguments = (*taken, *to("write", part), *read(step))
-        yield _call(launch, arguments, f"{node.label}.segments", *costs)
+        if node.output.id in low.joined:
+            yield _call(launch, arguments, node.label, *costs)
+            return
+        yield _call(launch, arguments, f"{node.label}.parts", *costs)
         launch = attention_merge(spec, share)
         arguments = (*read(part, table, *sinks), *to("write", out), *read(step))
         moved = mul(share.live, op.heads.query * op.heads.width * 8)
         yield _call(launch, arguments, node.label, moved, 0)
+
+
+def _part(low: GpuLowering, value: Value, op: Attention) -> Tensor:
+    """The partial results of attention that is or becomes a value."""
+    spec = low.attention_spec(op)
+    return Tensor(
+        f"{value.id}.part", "scratch", "float32", (part_elements(spec, low.share(spec)[0]),)
+    )
+
+
+def _joined(low: GpuLowering, op: Attention) -> Joined:
+    """Attention that a linear joins: kernels of layers that differ in their scores are the same."""
+    spec = low.attention_spec(op)
+    return Joined(replace(spec, scale=1.0, softcap=None), low.share(spec)[0])
+
+
+def _joins(low: GpuLowering, graph: Graph) -> Mapping[str, Attention]:
+    """The attention that linears join: of one long sequence, where the target wants it and the
+    linears that read it have buffers left."""
+    if not (low.few and low.limits.joining) or low.near or low.variant.serial:
+        return {}
+    joined = {node.output.id: node.op for node in graph.nodes if isinstance(node.op, Attention)}
+    for node in graph.nodes:
+        for source in node.inputs:
+            if source.id in joined and not _may_join(low, node, joined[source.id]):
+                del joined[source.id]
+    return joined
+
+
+def _may_join(low: GpuLowering, node: Node[Any], op: Attention) -> bool:
+    if not isinstance(node.op, Linear) or node.op.norm is not None or node.op.gather:
+        return False
+    names = (part.name for part in low.parts[node.params[0]])
+    weights = max(len(low.linear_params(name)) for name in names)
+    # Beside them parts and the table, then out and the step.
+    return 2 + len(low.sinks(op)) + weights + 2 <= low.limits.buffers
 
 
 def _add(low: GpuLowering, node: Node[Add]) -> Iterator[Call]:
@@ -471,7 +522,8 @@ def together_reach(low: GpuLowering, graph: Graph) -> int:
     """The most tokens of a sequence up to which a graph's attention keeps the partial results of
     all sequences together."""
     specs = (low.attention_spec(n.op) for n in graph.nodes if isinstance(n.op, Attention))
-    return min((all_together(spec).reach for spec in specs), default=low.bounds.context)
+    parts = low.limits.attention_parts
+    return min((all_together(spec, parts).reach for spec in specs), default=low.bounds.context)
 
 
 def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Call, ...]:
@@ -483,4 +535,6 @@ def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Cal
     """
     aliases = {n.output.id: n.inputs[0] for n in graph.nodes if isinstance(n.op, RopeAppend)}
     low = replace(low, aliases=aliases)
+    if not many_rows:
+        low = replace(low, joined=_joins(low, graph))
     return lower_nodes("GPU", _MANY_ROWS if many_rows else _FEW_ROWS, low, graph.nodes)

@@ -11,6 +11,8 @@ LIMITS = Limits(
     shared=16 << 10,
     workgroups=65535,
     binding=128 << 20,
+    attention_parts=8,
+    joining=True,
 )
 """``maxStorageBuffersPerShaderStage``, ``maxComputeInvocationsPerWorkgroup``,
 ``maxComputeWorkgroupStorageSize``, ``maxComputeWorkgroupsPerDimension`` and

@@ -156,7 +156,7 @@ def experts_pairs(spec: ExpertsPart, *, serial: bool, subgroups: bool) -> Launch
                     return
                 ready = weights.begun(team=thread)
                 sums = local((shape.outputs,), "float32" if weights.scaled else "float32x4")
-                given = (one, ready, shape, live, None, False, sums, None)
+                given = (one, ready, shape, live, None, False, sums, None, None)
                 _PairMatvec(thread, named, *given, pair).run()
 
     across = SERIAL_THREADS * ONE[0] if serial else shape.sets * shape.columns

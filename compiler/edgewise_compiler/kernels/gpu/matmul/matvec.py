@@ -22,6 +22,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg, logit_rows_arg
+from edgewise_compiler.kernels.gpu.attention.joined import Joined, Joining
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights, sum_lanes
 from edgewise_compiler.kernels.gpu.operations import GATES, f32, fma, number
@@ -105,12 +106,13 @@ def matvec(
     norm: float | None = None,
     gather: bool = False,
     subgroups: bool = False,
+    joined: Joined | None = None,
 ) -> Launch:
     """``out[i, first + row]`` of ``x[i] . W[row]`` for the live rows i.
 
     Arguments: x float32 [rows, K], weight, scale of an integer scheme, the norm's weight float32
     [K] with ``norm``, logit_rows int32 [live] with ``gather``, bias float32 [NP] with ``bias``,
-    out float32 [live or more, width], step.
+    out float32 [live or more, width], step. With ``joined`` its arguments stand for x.
 
     Args:
         spec: NP outputs and K inputs, multiples of 32.
@@ -118,12 +120,13 @@ def matvec(
         norm: x is RMS-normalized (Zhang and Sennrich 2019) with this epsilon on the way in.
         gather: row i reads ``x[logit_rows[i]]``.
         subgroups: for the sums over lanes.
+        joined: x is attention that was not joined yet, of one row and ``batch`` 1.
     """
     NP, K, bound, count = spec.outputs, spec.inputs, spec.live, spec.count
     weights = GpuWeights(spec.scheme, NP, K)
     shape = shape_for(NP, K // weights.run, batch)
     arguments = (
-        Arg("x", "float32x4", (spec.rows, K // 4)),
+        *(joined.arguments() if joined else (Arg("x", "float32x4", (spec.rows, K // 4)),)),
         *weights.arguments(),
         *((Arg("norm", "float32x4", (K // 4,)),) if norm is not None else ()),
         *((logit_rows_arg(bound, spec.rows),) if gather else ()),
@@ -139,14 +142,17 @@ def matvec(
             ready = weights.begun(team=thread)
             sums = local((shape.outputs,), "float32" if weights.scaled else "float32x4")
             squares = None if norm is None else local((batch,), "float32x4")
-            MatvecKernel(thread, named, spec, ready, shape, live, norm, gather, sums, squares).run()
+            MatvecKernel(
+                thread, named, spec, ready, shape, live, norm, gather, sums, squares, joined
+            ).run()
 
     letters = (("b", spec.bias), ("g", gather), ("s", subgroups))
     flags = "".join(letter for letter, on in letters if on)
+    source = "" if joined is None else "_j" + "_".join(map(str, joined.names()))
     eps = "" if norm is None else f"_n{norm!r}".replace(".", "p").replace("-", "m")
     name = (
         f"matvec_{spec.scheme}_{spec.epilogue}{eps}_{NP}x{K}_x{spec.rows}_m{batch}_r{count}"
-        f"_{bound}_o{spec.width}_{spec.first}{'_' + flags if flags else ''}"
+        f"_{bound}_o{spec.width}_{spec.first}{'_' + flags if flags else ''}{source}"
     )
     symbol = STEP_SYMBOLS[count]
     return kernel(
@@ -174,6 +180,7 @@ class MatvecKernel:
     gather: bool
     sums: Buffer
     squares: Buffer | None
+    joined: Joined | None
 
     def run(self) -> None:
         shape = self.shape
@@ -223,10 +230,11 @@ class MatvecKernel:
         # runs, an odd number apart, meets no bank twice either.
         stride = runs | 1
         space = shared((vectors * stride,), "float32x4")
+        row = self._row(source)
 
         def stage(piece: TirExpr | int) -> None:
             def fill() -> None:
-                self._fill(space, source, piece * (columns // 4), columns // 4, stride)
+                self._fill(space, row, piece * (columns // 4), columns // 4, stride)
                 barrier()
 
             def x(m: int, place: TirExpr, j: int) -> TirExpr:
@@ -241,11 +249,23 @@ class MatvecKernel:
             stage(piece)
             barrier()
 
+    def _row(self, source: TirExpr) -> Callable[[TirExpr], TirExpr]:
+        """Four columns of a row of x by their number."""
+        if self.joined is not None:
+            return Joining.begin(self.joined, self.thread, self.named).vector
+        x = self.named["x"]
+        return lambda at: bind(x[source, at])
+
     def _fill(
-        self, space: Buffer, source: TirExpr, first: TirExpr | int, count: int, stride: int
+        self,
+        space: Buffer,
+        row: Callable[[TirExpr], TirExpr],
+        first: TirExpr | int,
+        count: int,
+        stride: int,
     ) -> None:
         """Puts ``count`` vectors of a row of x, normalized, where `_staged` wants them."""
-        x, vectors, whole = self.named["x"], self.weights.run // 4, self.weights.k // 4
+        vectors, whole = self.weights.run // 4, self.weights.k // 4
         turns = -(-count // THREADS)
         together = min(AT_ONCE, turns)
         rounds = -(-turns // together)
@@ -257,7 +277,7 @@ class MatvecKernel:
             ats = [bind(first + place) for place in places]
             if ragged:
                 ats = [bind(T.min(at, whole - 1)) for at in ats]
-            loaded = [bind(x[source, at]) for at in ats]
+            loaded = [row(at) for at in ats]
 
             def put(place: TirExpr, at: TirExpr, vector: TirExpr) -> None:
                 value = self._normed(vector, at)

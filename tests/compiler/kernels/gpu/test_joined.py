@@ -1,0 +1,84 @@
+"""A linear that joins the parts of attention itself gives the bits of a launch for each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgewise_compiler.kernels.attention import AttentionSpec
+from edgewise_compiler.kernels.gpu.attention.joined import Joined
+from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
+from edgewise_compiler.kernels.gpu.attention.shares import whole
+from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
+from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_runtime.engine.step_buffers import step_array
+from edgewise_runtime.format.abi import KV_LEN, ROWS, TABLE_HEADER
+from tests.compiler.kernels.gpu.packing import pack
+from tests.compiler.kernels.paged import Array
+from tests.gpu import run
+
+pytestmark = pytest.mark.sampled(one_in=60, covering=False)
+
+N, B, PAGES, OUTPUTS = 9, 3, 200, 96
+HEADS = [(6, 64), (2, 80), (2, 128), (12, 16), (7, 96), (2, 256)]
+LENGTHS = [1, 64, 65, 500, 1024, 1025, PAGES * 16]
+"""Tokens that attention sees."""
+
+
+def parts_of(spec: AttentionSpec, most: int, count: int, seed: int) -> Array:
+    """``count`` parts of a sequence as attention leaves them, and what nobody wrote as NaN."""
+    rng = np.random.default_rng(seed)
+    share = whole(spec, most)
+    shape = (B, spec.heads, share.parts, spec.head_dim + 4)
+    part = np.full(shape, np.nan, "float32")
+    part[0, :, :count, :-4] = rng.normal(size=(spec.heads, count, spec.head_dim))
+    part[0, :, :count, -4] = rng.normal(0, 4, (spec.heads, count))
+    part[0, :, :count, -3] = rng.uniform(1, 9, (spec.heads, count))
+    assert part.size == part_elements(spec, share)
+    return part
+
+
+@pytest.mark.parametrize("subgroups", [False, True])
+@pytest.mark.parametrize("scheme", ["q4", "q6", "f16"])
+@pytest.mark.parametrize("traits", [{}, {"sinks": True}, {"window": 300}], ids=str)
+@pytest.mark.parametrize("most", [3, 8])
+@pytest.mark.parametrize("heads", HEADS, ids=str)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_it_gives_the_bits_of_two_launches(
+    length: int,
+    heads: tuple[int, int],
+    most: int,
+    traits: dict[str, object],
+    scheme: str,
+    subgroups: bool,
+) -> None:
+    count, dim = heads
+    spec = AttentionSpec(N, B, PAGES * 16, count, 1, dim, "float16", 1.0)
+    spec = replace(spec, **traits)
+    share = whole(spec, most)
+    seen = length if spec.window is None else length - max(0, length - spec.window) // SEGMENT * 64
+    segments = -(-seen // SEGMENT)
+    found = -(-segments // -(-segments // most))
+    part = parts_of(spec, most, found, seed=length)
+    table = np.zeros((B, TABLE_HEADER + PAGES), "int32")
+    table[0, KV_LEN] = length - 1
+    rng = np.random.default_rng(2)
+    sinks = [rng.normal(size=count).astype("float32")] if spec.sinks else []
+    step = step_array(1, 1, 1, length)
+    K = count * dim
+    packed, _ = pack(scheme, rng.standard_normal((OUTPUTS, K), np.float32))
+    out = rng.standard_normal((N, OUTPUTS), np.float32)
+    linear = PartSpec(N, OUTPUTS, K, scheme, "add", False, ROWS, live=B, width=OUTPUTS)
+    symbols = {"n": 1, "b": 1, "r": 1, "t": length}
+
+    x = np.full((N, K), np.nan, "float32")
+    *_, x, _ = run(attention_merge(spec, share), [part, table, *sinks, x, step], **symbols)
+    assert np.isfinite(x[0]).all()
+    plain = matvec(linear, batch=1, subgroups=subgroups)
+    expected = run(plain, [x, *packed, out, step], **symbols)[-2]
+    joining = matvec(linear, batch=1, subgroups=subgroups, joined=Joined(spec, share))
+    together = run(joining, [part, table, *sinks, *packed, out, step], **symbols)[-2]
+    assert together.tobytes() == expected.tobytes()
