@@ -33,7 +33,7 @@ from edgewise_compiler.targets.gpu.language import (
     make_binaries,
     write_program,
 )
-from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.plans import plans
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.lowering import param_tensors

@@ -27,7 +27,7 @@ from edgewise_compiler.options import Bounds
 from edgewise_compiler.plan.calls import Call
 from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.cpu import lower as cpu
-from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.plans import plans as gpu_plans
 from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import param_tensors

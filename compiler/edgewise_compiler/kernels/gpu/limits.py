@@ -23,10 +23,8 @@ class Limits:
         shared: bytes of memory that the threads of a workgroup share.
         workgroups: of a launch in x, and in y.
         binding: bytes of a buffer.
-        attention_parts: into how many parts the keys of a long sequence are divided, each attended
-            to by workgroups of its own.
-        joining: whether the linear that follows joins these parts where there is one sequence,
-            which is a launch less and has each of its workgroups read them all.
+        joining: whether a launch takes so long that a linear does what one before it would: each of
+            its workgroups joins attention's segments.
     """
 
     target: str
@@ -35,7 +33,6 @@ class Limits:
     shared: int
     workgroups: int
     binding: int
-    attention_parts: int
     joining: bool
 
 
@@ -46,7 +43,6 @@ LEAST = Limits(
     shared=16 << 10,
     workgroups=65535,
     binding=128 << 20,
-    attention_parts=8,
     joining=True,
 )
 """What every target has: kernels whose sizes do not follow from limits are written for these."""

@@ -11,7 +11,6 @@ LIMITS = Limits(
     shared=48 << 10,
     workgroups=65535,
     binding=(1 << 31) - 1,
-    attention_parts=32,
     joining=False,
 )
 """Threads of a block, its static shared memory and blocks in y as the CUDA C++ Programming Guide

@@ -25,7 +25,7 @@ from edgewise_compiler.layouts.rows import linear_parts
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.plan.calls import Call
-from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.plans import PlanSet, plans
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.gpu.variant import Variant

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from edgewise_compiler.graph.nodes import Graph, Node, Value
 from edgewise_compiler.graph.operations import (
@@ -23,14 +22,6 @@ from edgewise_compiler.graph.operations import (
     Softcap,
     Swiglu,
 )
-from edgewise_compiler.kernels.attention import AttentionSpec
-from edgewise_compiler.kernels.gpu.attention.decode import attention_decode, attention_near
-from edgewise_compiler.kernels.gpu.attention.joined import Joined
-from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
-from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
-from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
-from edgewise_compiler.kernels.gpu.attention.shares import Share, all_together, in_turn
-from edgewise_compiler.kernels.gpu.attention.tensor import attention_fits, attention_tensor
 from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.kernels.gpu.elementwise.norm import norm_runs, rms_norm
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
@@ -44,23 +35,24 @@ from edgewise_compiler.kernels.gpu.experts.matmul import (
     tile_rows,
 )
 from edgewise_compiler.kernels.gpu.experts.route import order, route, tile_bound
-from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
 from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quantize
 from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
 from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.tensor import fits, matmul_tensor
-from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.kernels.norm import NormSpec
-from edgewise_compiler.layouts.rows import Part
-from edgewise_compiler.plan.calls import Argument, Call, Tensor
-from edgewise_compiler.targets.gpu.variant import Variant
+from edgewise_compiler.plan.calls import Call, Tensor
+from edgewise_compiler.targets.gpu.attention import (
+    joined_by_linears,
+    joined_of,
+    lower_attention,
+    part_of,
+)
+from edgewise_compiler.targets.gpu.lowering import GpuLowering, call_of
 from edgewise_compiler.targets.lowering import (
-    Lowering,
     Table,
     add,
-    attention_cost,
     by_pairs,
     experts_bytes,
     lower_nodes,
@@ -73,53 +65,6 @@ from edgewise_runtime.format.abi import GROUP, LOGIT_ROWS, ROWS
 from edgewise_runtime.format.expr import Expr
 
 MAX_BATCH_ROWS = 8  # rows one workgroup of a matvec handles at most
-
-
-@dataclass(frozen=True)
-class GpuLowering(Lowering):
-    """A lowering that also knows its variant and how linears are split.
-
-    Attributes:
-        parts: the parts of each packed linear by its name.
-        limits: the target's.
-        few: whether rows are few: decode with one sequence, prefill of a short chunk.
-        near: whether no sequence has more than `NEAR_SEGMENTS` segments of keys, in decode.
-        short: whether all have few enough for their partial results to be kept together.
-        aliases: values that live in another value's tensor (queries in the projection's output).
-        joined: of attention that the linears which read it join, by its value.
-    """
-
-    variant: Variant
-    parts: Mapping[str, tuple[Part, ...]]
-    limits: Limits
-    few: bool = False
-    near: bool = False
-    short: bool = False
-    aliases: Mapping[str, Value] = field(default_factory=dict)
-    joined: Mapping[str, Attention] = field(default_factory=dict)
-
-    @property
-    def kv_seen(self) -> str:
-        """How kernels see what pages hold."""
-        return self.variant.kv_seen
-
-    def share(self, spec: AttentionSpec) -> list[Share]:
-        """Whose partial results are in memory together, those of the first sequences first."""
-        parts = self.limits.attention_parts
-        return [all_together(spec, parts)] if self.short else in_turn(spec, parts)
-
-    def value(self, value: Value) -> Tensor:
-        """The tensor that holds a graph value."""
-        value = self.aliases.get(value.id, value)
-        if value.name is not None:
-            return self.step_tensor(value.name)
-        return Tensor(value.id, "scratch", "float32", (self.row_bound(value), value.width))
-
-
-def _call(
-    launch: Launch, arguments: tuple[Argument, ...], label: str, moved: Expr, flops: Expr
-) -> Call:
-    return Call(launch.function, arguments, label, moved, flops, launch.grid)
 
 
 def _count(value: Value) -> int:
@@ -137,7 +82,7 @@ def _embed(low: GpuLowering, node: Node[Embed]) -> Iterator[Call]:
             *to("write", low.value(node.output)),
             *read(low.step_tensor("step")),
         )
-        yield _call(launch, arguments, part.name, mul("n", width * 8), 0)
+        yield call_of(launch, arguments, part.name, mul("n", width * 8), 0)
 
 
 def _rms_norm(low: GpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
@@ -153,7 +98,7 @@ def _rms_norm(low: GpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
         *read(low.step_tensor("step")),
     )
     moved, flops = mul(rows, source.width * 8), mul(rows, source.width * 4)
-    yield _call(launch, arguments, node.label, moved, flops)
+    yield call_of(launch, arguments, node.label, moved, flops)
 
 
 def _norm_runs(low: GpuLowering, node: Node[NormRuns]) -> Iterator[Call]:
@@ -167,7 +112,7 @@ def _norm_runs(low: GpuLowering, node: Node[NormRuns]) -> Iterator[Call]:
         *read(low.step_tensor("step")),
     )
     moved, flops = mul(source.rows, source.width * 8), mul(source.rows, sum(op.runs) * 4)
-    yield _call(launch, arguments, node.label, moved, flops)
+    yield call_of(launch, arguments, node.label, moved, flops)
 
 
 def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterator[Call]:
@@ -176,8 +121,8 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
     inputs: tuple[Tensor, ...] = (low.value(source),)
     joined = None
     if (attention := low.joined.get(source.id)) is not None:
-        joined = _joined(low, attention)
-        inputs = (_part(low, source, attention), low.table(attention), *low.sinks(attention))
+        joined = joined_of(low, attention)
+        inputs = (part_of(low, source, attention), low.table(attention), *low.sinks(attention))
     if many_rows and low.variant.int8:
         inputs = _quantized(low, source)
         arguments = (
@@ -188,7 +133,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
         moved = mul("n", source.width * 5 + source.width // GROUP * 4)
         launch = quantize(low.bounds.rows, source.width)
         flops: Expr = mul("n", source.width * 3)
-        yield _call(launch, arguments, f"{node.label}.quantize", moved, flops)
+        yield call_of(launch, arguments, f"{node.label}.quantize", moved, flops)
     # Where a linear of few rows is not serial, it is decode's: one row a sequence.
     live = low.row_bound(out) if many_rows or low.variant.serial else low.bounds.batch
     for part in low.parts[node.params[0]]:
@@ -224,7 +169,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
                 norm=norm,
                 gather=gather,
                 subgroups=low.variant.subgroups,
-                joined=joined,
+                source=joined,
             )
             norms = (low.param(f"{node.params[1]}.weight"),) if norm is not None else ()
             extra = (*norms, *((low.step_tensor("logit_rows"),) if gather else ()))
@@ -238,7 +183,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
         flops = mul(out.rows, 2 * part.rows * source.width)
         # A split linear keeps its own label on the part that completes it.
         last = part.first + part.rows == sum(p.rows for p in low.parts[node.params[0]])
-        yield _call(launch, arguments, node.label if last else part.name, moved, flops)
+        yield call_of(launch, arguments, node.label if last else part.name, moved, flops)
 
 
 def _quantized(low: GpuLowering, value: Value) -> tuple[Tensor, ...]:
@@ -277,14 +222,14 @@ def _route(low: GpuLowering, node: Node[Route], *, many_rows: bool) -> Iterator[
     )
     moved = add(param_bytes(router), mul("n", source.width * 4 + spec.chosen * 8))
     flops = mul("n", 2 * spec.columns * source.width)
-    yield _call(route(spec), arguments, node.label, moved, flops)
+    yield call_of(route(spec), arguments, node.label, moved, flops)
     if not many_rows:
         return
     rows = tile_rows(serial=low.variant.serial)
     launch = order(low.row_bound(out), op.chosen, op.experts, rows)
     made = to("write", *_tiles(low, out, op))
     arguments = (*read(ids), *made, *read(low.step_tensor("step")))
-    yield _call(launch, arguments, f"{node.label}.order", mul("n", op.chosen * 8), 0)
+    yield call_of(launch, arguments, f"{node.label}.order", mul("n", op.chosen * 8), 0)
 
 
 def _experts(low: GpuLowering, node: Node[Experts], *, many_rows: bool) -> Iterator[Call]:
@@ -324,7 +269,7 @@ def _experts(low: GpuLowering, node: Node[Experts], *, many_rows: bool) -> Itera
         )
         flops = mul("n", 2 * op.chosen * height * spec.inputs)
         last = part.first + part.rows == height * op.experts
-        yield _call(launch, arguments, node.label if last else part.name, moved, flops)
+        yield call_of(launch, arguments, node.label if last else part.name, moved, flops)
 
 
 def _combine(low: GpuLowering, node: Node[Combine]) -> Iterator[Call]:
@@ -338,7 +283,7 @@ def _combine(low: GpuLowering, node: Node[Combine]) -> Iterator[Call]:
         *read(low.step_tensor("step")),
     )
     moved = mul("n", out.width * 4 * (count + 1 + added))
-    yield _call(launch, arguments, node.label, moved, mul("n", out.width * 2 * count))
+    yield call_of(launch, arguments, node.label, moved, mul("n", out.width * 2 * count))
 
 
 def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
@@ -348,101 +293,13 @@ def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
     steps = (*(low.step_tensor(name) for name in names), low.table(op))
     arguments = (
         *to("readwrite", qkv),
-        *read(*low.rotation(op), *steps, *_head_norms(low, node)),
+        *read(*low.rotation(op), *steps, *low.head_norms(node)),
         # Written only, but for the launches of other rows it is state.
         *to("readwrite", *low.kv_buffers(op)),
         *read(low.step_tensor("step")),
     )
     width = node.inputs[0].width
-    yield _call(launch, arguments, node.label, mul("n", width * 8), mul("n", width * 6))
-
-
-def _head_norms(low: GpuLowering, node: Node[RopeAppend] | Node[Attention]) -> tuple[Tensor, ...]:
-    """The weights of the norms of heads, if there are any, which the layout has in one tensor."""
-    names = (name for name in node.params if name.endswith("q_norm"))
-    return tuple(low.param(f"{name.removesuffix('q_norm')}qk_norm.weight") for name in names)
-
-
-def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> Iterator[Call]:
-    op, variant, spec = node.op, low.variant, low.attention_spec(node.op)
-    qkv, out = low.value(node.inputs[0]), low.value(node.output)
-    table, step = low.table(op), low.step_tensor("step")
-    kv, sinks = low.kv_buffers(op), low.sinks(op)
-    moved, flops = attention_cost(op.heads, low.kv_dtype, decode=not many_rows)
-    if variant.serial:
-        launch = attention_serial(spec)
-        arguments = (
-            *read(qkv, *kv, table, low.step_tensor("row_seq"), *sinks),
-            *to("write", out),
-            *read(step),
-        )
-        yield _call(launch, arguments, node.label, moved, flops)
-        return
-    if many_rows:
-        by_matrices = variant.tensor and attention_fits(spec)
-        launch = attention_tensor(spec) if by_matrices else attention_prefill(spec, low.limits)
-        arguments = (*read(qkv, *kv, table, *sinks), *to("write", out), *read(step))
-        yield _call(launch, arguments, node.label, moved, flops)
-        return
-    rope = None if op.rope is None else low.rope_spec(op.rope)
-    pages = read(*kv)
-    if op.rope is not None:
-        pages = (*read(*low.rotation(op.rope), *_head_norms(low, node)), *to("readwrite", *kv))
-    taken = (*read(qkv), *pages, *read(table))
-    if low.near:
-        launch = attention_near(spec, low.limits, rope)
-        arguments = (*taken, *read(*sinks), *to("write", out), *read(step))
-        yield _call(launch, arguments, node.label, moved, flops)
-        return
-    part = _part(low, node.output, op)
-    for share in low.share(spec)[: 1 if low.few else None]:
-        costs = attention_cost(op.heads, low.kv_dtype, decode=True, sequences=share.live)
-        launch = attention_decode(spec, low.limits, share, rope)
-        arguments = (*taken, *to("write", part), *read(step))
-        if node.output.id in low.joined:
-            yield _call(launch, arguments, node.label, *costs)
-            return
-        yield _call(launch, arguments, f"{node.label}.parts", *costs)
-        launch = attention_merge(spec, share)
-        arguments = (*read(part, table, *sinks), *to("write", out), *read(step))
-        moved = mul(share.live, op.heads.query * op.heads.width * 8)
-        yield _call(launch, arguments, node.label, moved, 0)
-
-
-def _part(low: GpuLowering, value: Value, op: Attention) -> Tensor:
-    """The partial results of attention that is or becomes a value."""
-    spec = low.attention_spec(op)
-    return Tensor(
-        f"{value.id}.part", "scratch", "float32", (part_elements(spec, low.share(spec)[0]),)
-    )
-
-
-def _joined(low: GpuLowering, op: Attention) -> Joined:
-    """Attention that a linear joins: kernels of layers that differ in their scores are the same."""
-    spec = low.attention_spec(op)
-    return Joined(replace(spec, scale=1.0, softcap=None), low.share(spec)[0])
-
-
-def _joins(low: GpuLowering, graph: Graph) -> Mapping[str, Attention]:
-    """The attention that linears join: of one long sequence, where the target wants it and the
-    linears that read it have buffers left."""
-    if not (low.few and low.limits.joining) or low.near or low.variant.serial:
-        return {}
-    joined = {node.output.id: node.op for node in graph.nodes if isinstance(node.op, Attention)}
-    for node in graph.nodes:
-        for source in node.inputs:
-            if source.id in joined and not _may_join(low, node, joined[source.id]):
-                del joined[source.id]
-    return joined
-
-
-def _may_join(low: GpuLowering, node: Node[Any], op: Attention) -> bool:
-    if not isinstance(node.op, Linear) or node.op.norm is not None or node.op.gather:
-        return False
-    names = (part.name for part in low.parts[node.params[0]])
-    weights = max(len(low.linear_params(name)) for name in names)
-    # Beside them parts and the table, then out and the step.
-    return 2 + len(low.sinks(op)) + weights + 2 <= low.limits.buffers
+    yield call_of(launch, arguments, node.label, mul("n", width * 8), mul("n", width * 6))
 
 
 def _add(low: GpuLowering, node: Node[Add]) -> Iterator[Call]:
@@ -456,7 +313,7 @@ def _add(low: GpuLowering, node: Node[Add]) -> Iterator[Call]:
         *read(low.step_tensor("step")),
     )
     moved, flops = mul(out.rows, x.width * 12), mul(out.rows, x.width)
-    yield _call(launch, arguments, node.label, moved, flops)
+    yield call_of(launch, arguments, node.label, moved, flops)
 
 
 def _swiglu(low: GpuLowering, node: Node[Swiglu]) -> Iterator[Call]:
@@ -469,7 +326,7 @@ def _swiglu(low: GpuLowering, node: Node[Swiglu]) -> Iterator[Call]:
         *read(low.step_tensor("step")),
     )
     moved, flops = mul(out.rows, out.width * 12), mul(out.rows, out.width * 16)
-    yield _call(launch, arguments, node.label, moved, flops)
+    yield call_of(launch, arguments, node.label, moved, flops)
 
 
 def _softcap(low: GpuLowering, node: Node[Softcap]) -> Iterator[Call]:
@@ -477,7 +334,7 @@ def _softcap(low: GpuLowering, node: Node[Softcap]) -> Iterator[Call]:
     launch = softcap(low.row_bound(out), out.width, node.op.cap, count=_count(out))
     arguments = (*to("readwrite", low.value(out)), *read(low.step_tensor("step")))
     moved, flops = mul(out.rows, out.width * 8), mul(out.rows, out.width * 16)
-    yield _call(launch, arguments, node.label, moved, flops)
+    yield call_of(launch, arguments, node.label, moved, flops)
 
 
 def _gather(low: GpuLowering, node: Node[Gather]) -> Iterator[Call]:
@@ -488,7 +345,7 @@ def _gather(low: GpuLowering, node: Node[Gather]) -> Iterator[Call]:
         *to("write", low.value(out)),
         *read(low.step_tensor("step")),
     )
-    yield _call(launch, arguments, node.label, mul(out.rows, out.width * 8), 0)
+    yield call_of(launch, arguments, node.label, mul(out.rows, out.width * 8), 0)
 
 
 _OPERATIONS: Table[GpuLowering] = {
@@ -507,23 +364,15 @@ _FEW_ROWS: Table[GpuLowering] = {
     Linear: partial(_linear, many_rows=False),
     Route: partial(_route, many_rows=False),
     Experts: partial(_experts, many_rows=False),
-    Attention: partial(_attention, many_rows=False),
+    Attention: partial(lower_attention, many_rows=False),
 }
 _MANY_ROWS: Table[GpuLowering] = {
     **_OPERATIONS,
     Linear: partial(_linear, many_rows=True),
     Route: partial(_route, many_rows=True),
     Experts: partial(_experts, many_rows=True),
-    Attention: partial(_attention, many_rows=True),
+    Attention: partial(lower_attention, many_rows=True),
 }
-
-
-def together_reach(low: GpuLowering, graph: Graph) -> int:
-    """The most tokens of a sequence up to which a graph's attention keeps the partial results of
-    all sequences together."""
-    specs = (low.attention_spec(n.op) for n in graph.nodes if isinstance(n.op, Attention))
-    parts = low.limits.attention_parts
-    return min((all_together(spec, parts).reach for spec in specs), default=low.bounds.context)
 
 
 def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Call, ...]:
@@ -534,7 +383,7 @@ def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Cal
         UnsupportedError: attention with a trait that its kernels do not have.
     """
     aliases = {n.output.id: n.inputs[0] for n in graph.nodes if isinstance(n.op, RopeAppend)}
-    low = replace(low, aliases=aliases)
-    if not many_rows:
-        low = replace(low, joined=_joins(low, graph))
+    joining = low.joining and not (many_rows or low.near or low.variant.serial)
+    joined = joined_by_linears(low, graph) if joining else {}
+    low = replace(low, aliases=aliases, joined=joined)
     return lower_nodes("GPU", _MANY_ROWS if many_rows else _FEW_ROWS, low, graph.nodes)

@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 from edgewise_compiler.graph.hidden import HIDDEN, hidden_graph
 from edgewise_compiler.graph.nodes import Graph
 from edgewise_compiler.kernels.gpu.attention.decode import NEAR_SEGMENTS
+from edgewise_compiler.kernels.gpu.attention.joined import JOINED_SEGMENTS
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import PlanCalls
-from edgewise_compiler.targets.gpu.lower import GpuLowering, lower_graph, together_reach
+from edgewise_compiler.targets.gpu.attention import together_reach
+from edgewise_compiler.targets.gpu.lower import lower_graph
+from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.sampling import header_calls, logprobs_calls, sampling_calls
 
 FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
 SHORT_TILE = "_few"
 NEAR = "_near"  # one sequence of few keys: attention is one launch
+JOINED = "_joined"  # one of more keys, which the linear that follows joins
 ALL_NEAR = "_all_near"  # several of them
 TOGETHER = "_together"  # sequences so short that their partial results are kept at the same time
 
@@ -41,6 +45,9 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
     """
     rows, batch = low.bounds.rows, low.bounds.batch
     short = replace(low, few=True)
+    joined_reach = JOINED_SEGMENTS * SEGMENT if low.limits.joining else 0
+    if joined_reach >= low.bounds.context:
+        short = replace(short, joining=True)
     embedding = lower_graph(low, many["embed"], many_rows=True)
     hidden = lower_graph(low, hidden_graph(many["head"]), many_rows=True)
     made = [PlanCalls("embed", embedding), PlanCalls(HIDDEN, hidden)]
@@ -96,7 +103,11 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
         if others:
             made.append(make(operation + ALL_NEAR, replace(low, near=True)))
             others.insert(0, ({"b": (1, batch), "t": (1, reach)}, operation + ALL_NEAR))
-        entries[operation] = (near, lone, *others)
+        joined: tuple[Choice, ...] = ()
+        if reach < joined_reach < low.bounds.context:
+            made.append(make(operation + JOINED, replace(short, joining=True)))
+            joined = (({"b": (1, 1), "t": (1, joined_reach)}, operation + JOINED),)
+        entries[operation] = (near, *joined, lone, *others)
 
     if low.variant.serial:
         made.append(prefill("prefill", low))

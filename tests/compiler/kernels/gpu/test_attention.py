@@ -103,22 +103,11 @@ def spec_of(part: Part, bounds: Bounds = BOUNDS) -> AttentionSpec:
     return AttentionSpec(*steps, *shape, kv_dtype, float(heads.dim**-0.5), *traits)
 
 
-FEW = 2
-"""Parts of a sequence, so that each has up to three segments."""
-
-MANY = LIMITS.attention_parts
-"""Enough that each has one."""
-
-
-def merge(spec: AttentionSpec) -> Launch:
-    return attention_merge(spec, whole_of(spec, FEW))
-
-
 KERNELS = [
     partial(attention_decode, limits=LIMITS),
     partial(attention_near, limits=LIMITS),
     partial(attention_prefill, limits=LIMITS),
-    merge,
+    attention_merge,
 ]
 
 
@@ -159,16 +148,14 @@ def decode(
     live: int | None = None,
     reach: int | None = None,
     bounds: Bounds = BOUNDS,
-    most: int = FEW,
     shares: Sequence[Share] = (),
 ) -> list[Array]:
-    """Attention of the only row of every sequence, of ``most`` parts, out of a grid for sequences
-    of ``reach`` tokens."""
+    """Attention of the only row of every part, out of a grid for sequences of ``reach`` tokens."""
     reach = max(part.history + 1 for part in parts) if reach is None else reach
     inputs, step, out = buffers_of(parts, seed, reach, live, bounds)
     spec = spec_of(parts[0], bounds)
     symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": reach}
-    for share in shares or in_turn(spec, most):
+    for share in shares or in_turn(spec):
         segments = np.full(part_elements(spec, share), np.nan, "float32")
         launch = attention_decode(spec, LIMITS, share)
         *_, segments, _ = run(launch, [*inputs, segments, step], **symbols)
@@ -202,26 +189,11 @@ def agrees(parts: Sequence[Part], outputs: Sequence[Array]) -> None:
         np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("most", [FEW, MANY])
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
-def test_decode_matches_the_reference(heads: Heads, kv_dtype: str, most: int) -> None:
+def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES]
     for batch in (parts[:4], parts[4:]):
-        agrees(batch, decode(batch, most=most))
-
-
-@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
-@pytest.mark.parametrize("most", [1, 2, 3, 4, 5])
-def test_a_sequence_of_any_length_in_any_number_of_parts_matches_the_reference(
-    most: int, kv_dtype: str
-) -> None:
-    long = replace(BOUNDS, pages=44)
-    parts = [Part(story(GROUPED, h + 1, kv_dtype), h, 1) for h in (700, 127, 640, 64 * most)]
-    together = decode(parts, most=most, bounds=long)
-    agrees(parts, together)
-    for part, row in zip(parts, together, strict=True):
-        (alone,) = decode([part], most=most, bounds=long)
-        same_bits(alone, row)
+        agrees(batch, decode(batch))
 
 
 @pytest.mark.landing
@@ -240,7 +212,7 @@ def test_windows_and_softcaps_match_the_reference(
 
     rows = [part(history, 1) for history in (0, 19, 20, 84)]
     agrees(rows, decode(rows))
-    for joined, merged in zip(near(rows), decode(rows, most=MANY), strict=True):
+    for joined, merged in zip(near(rows), decode(rows), strict=True):
         same_bits(joined, merged)
     chunks = [part(0, 30), part(50, 31), part(128, 17)]
     agrees(chunks, prefill(chunks))
@@ -275,7 +247,7 @@ def test_sinks_take_part_once_whatever_the_number_of_segments(
     for batch in (parts[:4], parts[4:]):
         agrees(batch, decode(batch))
     agrees(parts[:4], near(parts[:4]))
-    for one, other in zip(near(parts[:4]), decode(parts[:4], most=MANY), strict=True):
+    for one, other in zip(near(parts[:4]), decode(parts[:4]), strict=True):
         same_bits(one, other)
     chunk = Part(sequence, 50, 100)
     (rows,) = prefill([chunk])
@@ -288,15 +260,14 @@ def test_sinks_take_part_once_whatever_the_number_of_segments(
 @pytest.mark.parametrize("live", [1, 2, 3, 4])
 def test_shares_of_the_sequences_give_the_bits_of_all_together(live: int) -> None:
     """Partial results of long contexts are kept for some of the sequences at a time."""
-    heads, long, most = Heads(32, 8, 64), replace(BOUNDS, pages=2000), 900
+    heads, long = Heads(32, 8, 64), replace(BOUNDS, pages=2000)
     histories = ((70, 0), (5, 1), (99, 0), (64, 0))
     parts = [Part(story(heads, h + 1), h, 1, stop) for h, stop in histories[:live]]
     spec = spec_of(parts[0], long)
-    turns, together = in_turn(spec, most), all_together(spec, most)
-    assert [(share.first, share.count) for share in turns] == [(0, 2), (2, 2)]
-    assert together.reach == 481 * SEGMENT < spec.context
-    expected = decode(parts, most=most)
-    for shares in (turns, [together], turns[: 1 if live <= 2 else None]):
+    assert [(share.first, share.count) for share in in_turn(spec)] == [(0, 2), (2, 2)]
+    assert all_together(spec).reach == 481 * SEGMENT < spec.context
+    expected = decode(parts)
+    for shares in (in_turn(spec), [all_together(spec)], in_turn(spec)[: 1 if live <= 2 else None]):
         for a, b in zip(decode(parts, bounds=long, shares=shares), expected, strict=True):
             same_bits(a, b)
 
@@ -305,10 +276,9 @@ def test_partial_results_of_a_gpu_stay_small() -> None:
     """Whatever the bounds: 16 MiB, or what one sequence takes where that is more."""
     for batch, context in ((8, 4096), (8, 40960), (8, 131072), (256, 131072)):
         spec = AttentionSpec(512, batch, context, 16, 8, 128, "float16", 1.0)
-        for most in (MANY, 32, 1 << 20):
-            alone = 4 * part_elements(spec, replace(whole_of(spec, most), count=1))
-            for share in (all_together(spec, most), *in_turn(spec, most)):
-                assert 4 * part_elements(spec, share) <= max(PART_BYTES, alone)
+        alone = 4 * part_elements(spec, replace(whole_of(spec), count=1))
+        for share in (all_together(spec), *in_turn(spec)):
+            assert 4 * part_elements(spec, share) <= max(PART_BYTES, alone)
 
 
 @pytest.mark.landing
@@ -319,7 +289,7 @@ def test_few_segments_are_joined_in_one_launch_for_the_same_bits(
     histories = [*HISTORIES[:-1], 127, 128, 191, 192, NEAR - 1]
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in histories]
     for batch in (parts[:4], parts[4:8], parts[8:]):
-        for joined, merged in zip(near(batch), decode(batch, most=MANY), strict=True):
+        for joined, merged in zip(near(batch), decode(batch), strict=True):
             same_bits(joined, merged)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.attention import AttentionSpec
-from edgewise_compiler.kernels.gpu.attention.joined import Joined
+from edgewise_compiler.kernels.gpu.attention.joined import JOINED_SEGMENTS, Joined
 from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
 from edgewise_compiler.kernels.gpu.attention.shares import whole
 from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
@@ -24,33 +24,31 @@ pytestmark = pytest.mark.sampled(one_in=60, covering=False)
 
 N, B, PAGES, OUTPUTS = 9, 3, 200, 96
 HEADS = [(6, 64), (2, 80), (2, 128), (12, 16), (7, 96), (2, 256)]
-LENGTHS = [1, 64, 65, 500, 1024, 1025, PAGES * 16]
-"""Tokens that attention sees."""
+LENGTHS = [1, 64, 65, 500, JOINED_SEGMENTS * SEGMENT]
+"""Tokens of the sequence."""
 
 
-def parts_of(spec: AttentionSpec, most: int, count: int, seed: int) -> Array:
-    """``count`` parts of a sequence as attention leaves them, and what nobody wrote as NaN."""
+def segments(spec: AttentionSpec, length: int, seed: int) -> Array:
+    """What attention leaves of a sequence's segments, and NaN where it leaves nothing."""
     rng = np.random.default_rng(seed)
-    share = whole(spec, most)
-    shape = (B, spec.heads, share.parts, spec.head_dim + 4)
-    part = np.full(shape, np.nan, "float32")
-    part[0, :, :count, :-4] = rng.normal(size=(spec.heads, count, spec.head_dim))
-    part[0, :, :count, -4] = rng.normal(0, 4, (spec.heads, count))
-    part[0, :, :count, -3] = rng.uniform(1, 9, (spec.heads, count))
-    assert part.size == part_elements(spec, share)
+    part = np.full((B, spec.heads, PAGES * 16 // SEGMENT, spec.head_dim + 4), np.nan, "float32")
+    assert part.size == part_elements(spec, whole(spec))
+    first = 0 if spec.window is None else max(0, length - spec.window) // SEGMENT
+    seen = part[0, :, first : -(-length // SEGMENT)]
+    seen[..., :-4] = rng.normal(size=(*seen.shape[:2], spec.head_dim))
+    seen[..., -4] = rng.normal(0, 4, seen.shape[:2])
+    seen[..., -3] = rng.uniform(1, 9, seen.shape[:2])
     return part
 
 
 @pytest.mark.parametrize("subgroups", [False, True])
 @pytest.mark.parametrize("scheme", ["q4", "q6", "f16"])
 @pytest.mark.parametrize("traits", [{}, {"sinks": True}, {"window": 300}], ids=str)
-@pytest.mark.parametrize("most", [3, 8])
 @pytest.mark.parametrize("heads", HEADS, ids=str)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_it_gives_the_bits_of_two_launches(
     length: int,
     heads: tuple[int, int],
-    most: int,
     traits: dict[str, object],
     scheme: str,
     subgroups: bool,
@@ -58,11 +56,7 @@ def test_it_gives_the_bits_of_two_launches(
     count, dim = heads
     spec = AttentionSpec(N, B, PAGES * 16, count, 1, dim, "float16", 1.0)
     spec = replace(spec, **traits)
-    share = whole(spec, most)
-    seen = length if spec.window is None else length - max(0, length - spec.window) // SEGMENT * 64
-    segments = -(-seen // SEGMENT)
-    found = -(-segments // -(-segments // most))
-    part = parts_of(spec, most, found, seed=length)
+    part = segments(spec, length, seed=length)
     table = np.zeros((B, TABLE_HEADER + PAGES), "int32")
     table[0, KV_LEN] = length - 1
     rng = np.random.default_rng(2)
@@ -75,10 +69,10 @@ def test_it_gives_the_bits_of_two_launches(
     symbols = {"n": 1, "b": 1, "r": 1, "t": length}
 
     x = np.full((N, K), np.nan, "float32")
-    *_, x, _ = run(attention_merge(spec, share), [part, table, *sinks, x, step], **symbols)
+    *_, x, _ = run(attention_merge(spec), [part, table, *sinks, x, step], **symbols)
     assert np.isfinite(x[0]).all()
     plain = matvec(linear, batch=1, subgroups=subgroups)
     expected = run(plain, [x, *packed, out, step], **symbols)[-2]
-    joining = matvec(linear, batch=1, subgroups=subgroups, joined=Joined(spec, share))
+    joining = matvec(linear, batch=1, subgroups=subgroups, source=Joined(spec, whole(spec)))
     together = run(joining, [part, table, *sinks, *packed, out, step], **symbols)[-2]
     assert together.tobytes() == expected.tobytes()

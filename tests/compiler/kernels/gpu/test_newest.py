@@ -35,7 +35,6 @@ pytestmark = pytest.mark.sampled(one_in=20, covering=False)
 
 CONTEXT = BOUNDS.pages * PAGE_TOKENS
 # Histories about the edges of pages and segments; one sequence has stopped.
-PARTS = 2
 NEAR = [Rows(0, 1), Rows(15, 1), Rows(130, 1, stop=1), Rows(127, 1)]
 FAR = [Rows(63, 1), Rows(16, 1), Rows(130, 1), Rows(CONTEXT - 1, 1)]
 SHAPES = [
@@ -76,13 +75,13 @@ class Step:
 
     def result(self, near: bool) -> Array:
         shape = (BOUNDS.rows, self.spec.heads, self.spec.head_dim)
-        elements = part_elements(self.spec, whole(self.spec, PARTS))
+        elements = part_elements(self.spec, whole(self.spec))
         return np.full(shape if near else elements, np.nan, "float32")
 
     def launch(self, near: bool, rope: RopeSpec | None, limits: Limits = LIMITS) -> Launch:
         if near:
             return attention_near(self.spec, limits, rope)
-        return attention_decode(self.spec, limits, whole(self.spec, PARTS), rope)
+        return attention_decode(self.spec, limits, None, rope)
 
     def apart(self, near: bool) -> tuple[Array, list[Array]]:
         """What attention gives, and the pages, by a launch for each."""

@@ -46,7 +46,7 @@ def made() -> Callable[[str, str], Plans]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_decode_is_five_launches_a_layer_and_six_of_long_sequences(
+def test_decode_is_five_launches_a_layer_and_six_of_several_long_sequences(
     name: str, made: Callable[[str, str], Plans]
 ) -> None:
     found = {plan: len(steps.steps) for plan, steps in made("q4", name).items()}
@@ -58,12 +58,13 @@ def test_decode_is_five_launches_a_layer_and_six_of_long_sequences(
         "prefill": prefill,
         "logits_few": 1,
         "logits": 1,
-        "decode_few": 1 + 6 * LAYERS + 1 + SAMPLING,
+        # Of one sequence up to 1,024 keys the linear that follows joins what several found.
+        "decode_few": 1 + 5 * LAYERS + 1 + SAMPLING,
         "decode": 1 + 6 * LAYERS + 1 + SAMPLING,
         # Up to 256 keys one launch attends to all and joins what it found.
         "decode_near": 1 + 5 * LAYERS + 1 + SAMPLING,
         "decode_all_near": 1 + 5 * LAYERS + 1 + SAMPLING,
-        "forward_few": 1 + 6 * LAYERS + 1,
+        "forward_few": 1 + 5 * LAYERS + 1,
         "forward": 1 + 6 * LAYERS + 1,
         "forward_near": 1 + 5 * LAYERS + 1,
         "forward_all_near": 1 + 5 * LAYERS + 1,
@@ -83,16 +84,19 @@ def test_sequences_of_a_long_context_go_in_turn_only_where_one_is_long(
     reach = 16 * 2**20 // (16 * 4 * 17 * 16) * 64
     assert [plan for _, plan in entries] == [
         "decode_near",
+        "decode_joined",
         "decode_few",
         "decode_all_near",
         "decode_together",
         "decode",
     ]
-    assert entries[2][0] == {"b": (1, 16), "t": (1, 256)}
-    assert entries[3][0] == {"b": (1, 16), "t": (1, reach)}
+    assert entries[1][0] == {"b": (1, 1), "t": (1, 1024)}
+    assert entries[3][0] == {"b": (1, 16), "t": (1, 256)}
+    assert entries[4][0] == {"b": (1, 16), "t": (1, reach)}
     of_forward = [(when, plan.replace("forward", "decode")) for when, plan in forwards]
     assert of_forward == list(entries)
     launches = {plan.name: len(plan.calls) for plan in plans.plans}
+    assert launches["decode_joined"] == launches["decode_near"] == 1 + 5 * LAYERS + 1 + SAMPLING
     assert launches["decode_few"] == launches["decode_together"] == 1 + 6 * LAYERS + 1 + SAMPLING
     assert launches["decode"] == launches["decode_few"] + 2 * LAYERS * 2  # 6, 6 and 4 of them
     assert low.bounds == bounds

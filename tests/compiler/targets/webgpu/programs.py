@@ -14,7 +14,7 @@ from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.options import Bounds
 from edgewise_compiler.quantize import find_preset
-from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.plans import PlanSet, plans
 from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import param_tensors

@@ -1,25 +1,19 @@
-"""Attention of one query token per sequence on the GPU: parts side by side, which are joined later.
+"""Attention of one query token per sequence on the GPU: segments side by side, then their merge.
 
-A workgroup takes a part of one KV head, for all the query heads that share it: segments of 64
-positions, one after the other. Of each
+A workgroup takes one segment of 64 positions of one KV head, for all the query heads that share it:
 
     s[j] = q.k[j] * scale,  scale = sm_scale*log2(e)
     m = max s[j],  p[j] = exp2(s[j] - m),  l = sum p[j],  o = sum p[j]*v[j]
 
-and of what it has of a part so far and the next segment (Milakov and Gimelshein 2018)
+and :func:`attention_merge` joins the segments:
 
-    M = max(m, m'),  w = exp2(m - M) or 1 where m = M,  l = w*l + w'*l',  o = w*o + w'*o'
+    M = max m,  w = exp2(m - M) or 1 where m = M,  out = sum w*o / sum w*l
 
-:func:`attention_merge` joins the parts, or where there is one sequence the linear that follows:
+where a sink is one more m = sink*log2(e), l = 1, o = 0 before the others.
 
-    M = max m,  out = sum w*o / sum w*l
-
-where a sink is one more m = sink*log2(e), l = 1, o = 0 before the others. A sequence has no more
-parts than the target wants, and as many segments in each: one, where it is short.
-
-A workgroup of :func:`attention_near` takes all segments of a very short sequence and joins them
-itself, as if each were a part: one launch, the same bits. Every sum has an order that follows from
-the head dimension and the number of keys alone.
+A workgroup of :func:`attention_near` takes all segments of a short sequence after each other and
+joins them itself: one launch, the same bits. Every sum has an order that follows from the head
+dimension and the number of keys alone.
 """
 
 from __future__ import annotations
@@ -64,8 +58,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     spoiled,
     within,
 )
-from edgewise_compiler.kernels.gpu.attention.fold import Fold
-from edgewise_compiler.kernels.gpu.attention.merge import Cut, Slice, cut, part_arg, slices_of
+from edgewise_compiler.kernels.gpu.attention.merge import Slice, part_arg, slices_of
 from edgewise_compiler.kernels.gpu.attention.newest import Newest, combines, newest_arguments
 from edgewise_compiler.kernels.gpu.attention.shares import Share, whole
 from edgewise_compiler.kernels.gpu.limits import Limits
@@ -121,14 +114,14 @@ def attention_decode(
     share: Share | None = None,
     rope: RopeSpec | None = None,
 ) -> Launch:
-    """Every part of the attention of row i, the newest token of sequence i.
+    """Every segment's part of the attention of row i, the newest token of sequence i.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
     [pages, 2, HK, 16*D], which holds the row's own token already; of int8 pages kv_scale uint32
-    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [G, HQ, P, D+4], written: o, m, l
-    and padding for the G sequences of a share, of P parts at most; step int32 [8], whose field 1
-    is the number of sequences. Parts that a sequence does not have and stopped sequences are left
-    alone. Grid: parts of ``t`` tokens in x, sequences of the share times KV heads in y.
+    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [G, HQ, ceil(R/64), D+4], written: o, m, l
+    and padding for the G sequences of a share, of R tokens at most; step int32 [8], whose field 1
+    is the number of sequences. Segments that a sequence does not reach and stopped sequences are
+    left alone. Grid: segments of ``t`` tokens in x, sequences of the share times KV heads in y.
 
     With ``rope`` it takes the token in first: qkv is what the projection gave, rope and qk_norm
     follow it (`newest_arguments`), and kv and kv_scale are written.
@@ -136,8 +129,7 @@ def attention_decode(
     Args:
         spec: N rows, B sequences, MP pages of a sequence and C positions at most; HQ and HK heads
             of D.
-        limits: of the target, whose shared memory decides how many heads are computed at once, and
-            who says how many parts there are.
+        limits: of the target, whose shared memory decides how many heads are computed at once.
         share: the sequences. Default: all, of any length.
         rope: how queries and keys are rotated, of the same heads. Default: they were before.
 
@@ -145,9 +137,8 @@ def attention_decode(
         CompileError: heads or dtypes that attention is not written for.
         UnsupportedError: a trait that it does not have.
     """
-    # Sinks join with the parts.
-    share = share or whole(spec, limits.attention_parts)
-    return _segments(replace(spec, sinks=False), limits, share, rope)
+    # Sinks join with the segments.
+    return _segments(replace(spec, sinks=False), limits, share or whole(spec), rope)
 
 
 def attention_near(spec: AttentionSpec, limits: Limits, rope: RopeSpec | None = None) -> Launch:
@@ -169,8 +160,6 @@ def _segments(
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     near, first_sequence = share is None, 0 if share is None else share.first
-    # Whether a part may have several segments.
-    folding = share is not None and share.reach > share.most * SEGMENT
     kept = min(NEAR_SEGMENTS, -(-C // SEGMENT)) if near else 0
     combining = rope is not None and combines(rope)
     space = limits.shared - (_MOST_THREADS * 4 if combining else 0)
@@ -210,7 +199,6 @@ def _segments(
             outputs = shared((most * kept * vectors,), "float32x4")
             stats = shared((most * kept * 2,))
         acc = local((most,), "float32x4")
-        fold = Fold.of(-(-most * vectors // threads)) if folding else None
         rounds = -(-most * SEGMENT_QUADS // threads)
         scores = local((rounds,), "float32x4")
         scales = local((rounds,), "uint32x4") if kv_scale else None
@@ -344,36 +332,20 @@ def _segments(
                 store(acc, sums[item], 0)
                 with T.serial(1, strides) as j:
                     store(acc, acc[0] + sums[j * heads * vectors + item], 0)
-                g, c = bind(T.floordiv(item, vectors)), bind(T.floormod(item, vectors))
+                g, c = T.floordiv(item, vectors), T.floormod(item, vectors)
                 if near:
                     store(outputs, acc[0], (g * kept + segment) * vectors + c)
-                elif fold is None:
-                    store(result, acc[0], place, head + g, thread.x, c)
                 else:
-                    fold.add_output(i, largest(g), acc[0])
+                    store(result, acc[0], place, head + g, segment, c)
 
             deal(thread, heads * vectors, join)
             with when(t < heads):
-                m, l = largest(t), total(t)
                 if near:
-                    store(stats, m, (t * kept + segment) * 2)
-                    store(stats, l, (t * kept + segment) * 2 + 1)
-                elif fold is None:
-                    pair = vector_of(m, l, number(0.0), number(0.0))
-                    store(result, pair, place, head + t, thread.x, vectors)
+                    store(stats, largest(t), (t * kept + segment) * 2)
+                    store(stats, total(t), (t * kept + segment) * 2 + 1)
                 else:
-                    fold.add_total(m, l)
-
-        def write(fold: Fold, head: Expr, heads: int) -> None:
-            """What is held of a part is all of it."""
-
-            def one(item: Expr, i: int) -> None:
-                g, c = T.floordiv(item, vectors), T.floormod(item, vectors)
-                store(result, fold.outputs[i], place, head + g, thread.x, c)
-
-            deal(thread, heads * vectors, one)
-            with when(t < heads):
-                store(result, fold.stats(), place, head + t, thread.x, vectors)
+                    held = vector_of(largest(t), total(t), number(0.0), number(0.0))
+                    store(result, held, place, head + t, segment, vectors)
 
         def merge(head: Expr, heads: int, segments: Expr, first: Expr | None) -> None:
             """What `attention_merge` does, of parts in shared memory; ``first`` is the first of so
@@ -407,27 +379,16 @@ def _segments(
 
             deal(thread, heads * vectors, one)
 
-        def some_heads(head: Expr, heads: int, length: Expr, found: Cut | None) -> None:
+        def some_heads(head: Expr, heads: int, length: Expr) -> None:
             rotate(head, heads)
             first = None if window is None else bind(first_seen(spec, length))
 
             def low_of(segment: Expr) -> Expr | None:
                 return None if first is None else bind(first - segment * SEGMENT)
 
-            if found is not None and fold is None:
-                segment = bind(found.first + thread.x)
-                keys = bind(T.min(length - segment * SEGMENT, SEGMENT))
-                attend(head, heads, segment, keys, low_of(segment))
-                return
-            if found is not None and fold is not None:
-                fold.clear()
-                before = bind(thread.x * found.each)
-                with T.serial(0, bind(T.min(found.each, found.segments - before))) as i:
-                    segment = bind(found.first + before + i)
-                    keys = bind(T.min(length - segment * SEGMENT, SEGMENT))
-                    attend(head, heads, segment, keys, low_of(segment))
-                    barrier()
-                write(fold, head, heads)
+            if not near:
+                keys = bind(T.min(length - thread.x * SEGMENT, SEGMENT))
+                attend(head, heads, thread.x, keys, low_of(thread.x))
                 return
             segments = bind(T.min(segments_of(length), kept))
             begin = None
@@ -445,20 +406,26 @@ def _segments(
         with when(s < step[SEQUENCES]):
             with when(table[s, STOP] == 0):
                 length = bind(table[s, KV_LEN] + 1)
-                found = None if share is None else cut(spec, share, length)
-                with nullcontext() if found is None else when(thread.x < found.parts):
+                # What only segments side by side have to ask.
+                there = length > thread.x * SEGMENT
+                if window is not None:
+                    # Segments behind the window are left alone: nobody joins them.
+                    there = T.And(there, length - window < (thread.x + 1) * SEGMENT)
+                lives = nullcontext() if near else when(there)
+                with lives:
                     if newest is not None:
-                        with nullcontext() if found is None else when(thread.x == found.parts - 1):
+                        last = T.floordiv(newest.position, SEGMENT) == thread.x
+                        with nullcontext() if near else when(last):
                             newest.append(h)
                     for first, heads, times in spread(group, most):
                         with T.serial(0, times) as i:
-                            some_heads(bind(h * group + first + i * heads), heads, length, found)
+                            some_heads(bind(h * group + first + i * heads), heads, length)
 
     return kernel(
         symbol(
             f"attention_{'near' if near else 'decode'}",
             *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale, *trait_names(spec)),
-            *(() if share is None else share.names),
+            *(() if share is None else share.parts),
             *(() if rope is None else rope.rope_names or ("rope",)),
             *(() if rope is None or rope.norm_eps is None else (f"norm{rope.norm_eps}",)),
         ),
@@ -466,7 +433,7 @@ def _segments(
         body,
         threads=threads,
         grid=(
-            1 if share is None else share.grid,
+            1 if share is None else ("ceildiv", "t", SEGMENT),
             ("mul", "b" if share is None else share.live, HK),
         ),
         bounds={"t": C if share is None else share.reach, "b": B},

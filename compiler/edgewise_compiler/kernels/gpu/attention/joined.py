@@ -1,119 +1,137 @@
-"""Decode attention that is joined by the linear which reads it: no launch of its own.
+"""Decode attention that the linear which reads it joins: no launch between them.
 
-Each workgroup of that linear joins the parts of all heads, in the order of `attention_merge` and to
-its bits, on the way into shared memory.
+Each workgroup of the linear joins the segments of all heads, in the order of `attention_merge` and
+to its bits, on the way into shared memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import AttentionSpec, sinks_arg, trait_names
+from edgewise_compiler.kernels.attention import (
+    AttentionSpec,
+    first_seen,
+    segments_of,
+    sinks_arg,
+    trait_names,
+)
 from edgewise_compiler.kernels.function import Arg, table_arg
-from edgewise_compiler.kernels.gpu.attention.merge import Slice, cut, pair, part_arg, slices_of
+from edgewise_compiler.kernels.gpu.attention.merge import Slice, pair, part_arg, slices_of
 from edgewise_compiler.kernels.gpu.attention.shares import Share
 from edgewise_compiler.kernels.gpu.operations import fma, number, splat
 from edgewise_compiler.kernels.gpu.thread import Thread, barrier, bind, local, shared, store, when
-from edgewise_compiler.kernels.numbers import LOG2E
+from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT
 from edgewise_runtime.format.abi import KV_LEN
+
+JOINED_SEGMENTS = 16
+"""Segments that a linear joins at most: what all its workgroups read of them, instead of one, is
+estimated to take less time than a launch does (docs/decisions/0065-*)."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The attention of the only sequence of a step, of which its parts are there.
+    """The attention of the only sequence of a step, which has `JOINED_SEGMENTS` at most.
 
     Attributes:
         spec: of the attention.
-        share: the sequences whose parts are kept together; this one is the first of them.
+        share: the sequences whose segments are kept together; this one is the first of them.
     """
 
     spec: AttentionSpec
     share: Share
 
     @property
-    def columns(self) -> int:
-        """Columns of what it is."""
-        return self.spec.heads * self.spec.head_dim
+    def most(self) -> int:
+        """The most segments of a head."""
+        return min(JOINED_SEGMENTS, -(-self.spec.context // SEGMENT))
 
     def arguments(self) -> tuple[Arg, ...]:
         """As those of `attention_merge`: part, table and, where there are some, sinks."""
         return part_arg(self.spec, self.share), table_arg(self.spec), *sinks_arg(self.spec)
 
+    @property
     def names(self) -> tuple[int | str, ...]:
-        """What tells its kernels from others."""
+        """What tells kernels that join it from others."""
         spec = self.spec
-        traits = trait_names(spec)
-        return (spec.batch, spec.pages, spec.heads, spec.context, *self.share.names, *traits)
+        sizes = (spec.batch, spec.pages, spec.heads, spec.context)
+        return ("joined", *sizes, *self.share.parts, *trait_names(spec))
 
-
-@dataclass(frozen=True)
-class Joining:
-    """The same in a kernel: every thread of the workgroup makes one, with a barrier.
-
-    Attributes:
-        joined: what is joined.
-        part: the parts.
-        parts: how many there are.
-        factors: shared: of each head what its parts are multiplied by, then their sum.
-    """
-
-    joined: Joined
-    part: Buffer
-    parts: Expr
-    factors: Buffer
-
-    @classmethod
-    def begin(cls, joined: Joined, thread: Thread, named: Mapping[str, Buffer]) -> Joining:
-        """Finds what the parts of every head are multiplied by."""
-        spec, share = joined.spec, joined.share
-        part, stride, last = named["part"], share.parts + 1, spec.head_dim // 4
-        parts = cut(spec, share, bind(named["table"][0, KV_LEN] + 1)).parts
-        factors = shared((spec.heads * stride,))
-        state, slices = local((3,)), slices_of(last)
+    def begin(self, thread: Thread, named: Mapping[str, Buffer]) -> Callable[[Expr], Expr]:
+        """Four columns of all heads by their number. Every thread of the workgroup must come here:
+        there is a barrier."""
+        spec, most, vectors = self.spec, self.most, self.spec.head_dim // 4
+        length = bind(named["table"][0, KV_LEN] + 1)
+        segments, first = bind(T.min(segments_of(length), most)), None
+        if spec.window is not None:
+            first = bind(T.min(T.floordiv(first_seen(spec, length), SEGMENT), most - 1))
+            segments = bind(T.max(1, segments - first))
+        factors = shared((spec.heads * (most + 1),))
+        state, slices = local((3,)), slices_of(vectors)
         with T.serial(0, -(-spec.heads // thread.threads)) as turn:
             head = bind(turn * thread.threads + thread.t)
+            begin, place = bind(head * (most + 1)), 0 if first is None else first
             with when(head < spec.heads):
                 of = Slice(
-                    parts,
+                    segments,
                     slices,
-                    lambda i: pair(part[0, head, i, last]),
+                    lambda i: pair(named["part"][0, head, i, vectors]),
+                    first=first,
                     sink=bind(named["sinks"][head] * number(LOG2E)) if spec.sinks else None,
-                    factor=lambda i, value: store(factors, value, head * stride + i),
+                    factor=lambda i, weight: store(factors, weight, begin + (i - place)),
                 )
                 of.largest(state)
                 of.add(0, state)
                 store(state, state[1], 2)
-                with T.serial(1, min(slices, share.parts + 1)) as z:
+                with T.serial(1, min(slices, most + 1)) as z:
                     of.add(z, state)
                     store(state, state[2] + state[1], 2)
-                store(factors, state[2], head * stride + share.parts)
+                store(factors, state[2], begin + most)
         barrier()
-        return cls(joined, part, parts, factors)
+        return _Joining(self, named["part"], place, segments, factors).vector
+
+
+@dataclass(frozen=True)
+class _Joining:
+    """The same in a kernel.
+
+    Attributes:
+        joined: what is joined.
+        part: o of its segments, and m and l.
+        first: the first segment that is joined.
+        segments: how many there are.
+        factors: shared: of each head what its segments are multiplied by, then the sum of that.
+    """
+
+    joined: Joined
+    part: Buffer
+    first: Expr | int
+    segments: Expr
+    factors: Buffer
 
     def vector(self, at: Expr) -> Expr:
-        """The ``at``-th four columns."""
-        spec, share = self.joined.spec, self.joined.share
-        vectors, stride = spec.head_dim // 4, share.parts + 1
+        most, vectors = self.joined.most, self.joined.spec.head_dim // 4
         slices = slices_of(vectors)
         head, c = bind(T.floordiv(at, vectors)), bind(T.floormod(at, vectors))
+        begin = bind(head * (most + 1))
         acc = local((2,), "float32x4")
 
         def add(z: Expr | int) -> None:
+            """Slice ``z``, to ``acc[1]``."""
             store(acc, 0.0, 1)
-            with T.serial(0, T.floordiv(self.parts - z + (slices - 1), slices)) as i:
+            with T.serial(0, T.floordiv(self.segments - z + (slices - 1), slices)) as i:
                 nth = bind(z + i * slices)
-                factor = splat(self.factors[head * stride + nth])
-                store(acc, fma(factor, self.part[0, head, nth, c], acc[1]), 1)
+                output = self.part[0, head, self.first + nth, c]
+                store(acc, fma(splat(self.factors[begin + nth]), output, acc[1]), 1)
 
         add(0)
         store(acc, acc[1], 0)
-        # Slices without a part add zero, as often as one likes.
-        with T.serial(1, min(slices, share.parts + 1)) as z:
+        # Slices without a segment add zero, as often as one likes.
+        with T.serial(1, min(slices, most + 1)) as z:
             add(z)
             store(acc, acc[0] + acc[1], 0)
-        return bind(acc[0] / splat(self.factors[head * stride + share.parts]))
+        return bind(acc[0] / splat(self.factors[begin + most]))

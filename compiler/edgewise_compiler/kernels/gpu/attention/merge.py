@@ -1,4 +1,4 @@
-"""Joining the parts of decode attention on the GPU, in one order wherever it is done."""
+"""Joining the segments of decode attention on the GPU, in one order wherever it is done."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from edgewise_compiler.kernels.attention import (
 )
 from edgewise_compiler.kernels.function import STEP, Arg, symbol, table_arg
 from edgewise_compiler.kernels.gpu.attention.common import LOWEST, power_of_two_up_to
-from edgewise_compiler.kernels.gpu.attention.shares import Share
+from edgewise_compiler.kernels.gpu.attention.shares import Share, whole
 from edgewise_compiler.kernels.gpu.operations import exp2, fma, lane, number, splat
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
@@ -47,41 +47,9 @@ def part_elements(spec: AttentionSpec, share: Share) -> int:
 
 
 def part_arg(spec: AttentionSpec, share: Share) -> Arg:
-    """The partial results of a share: of each part o, then m, l and padding."""
-    return Arg("part", "float32x4", (share.count, spec.heads, share.parts, spec.head_dim // 4 + 1))
-
-
-@dataclass(frozen=True)
-class Cut:
-    """How a sequence's keys are divided.
-
-    Attributes:
-        first: the number of the first segment that its next token sees.
-        segments: how many it sees.
-        each: segments of a part, of which the last one may have fewer; 1 where no sequence of the
-            share has more segments than parts.
-        parts: how many parts there are, at least one.
-    """
-
-    first: Expr | int
-    segments: Expr
-    each: Expr | int
-    parts: Expr
-
-
-def cut(spec: AttentionSpec, share: Share, length: Expr) -> Cut:
-    """How so many keys are divided."""
-    first: Expr | int = 0
-    segments = bind(segments_of(length))
-    if spec.window is not None:
-        first = bind(T.floordiv(first_seen(spec, length), SEGMENT))
-        segments = bind(segments - first)
-    if share.reach <= share.most * SEGMENT:
-        return Cut(first, segments, 1, segments)
-    each = bind(T.floordiv(segments + (share.most - 1), share.most))
-    # No buffer is read beyond its end, whatever a table says of a sequence that is not there.
-    parts = T.min(T.floordiv(segments + each - 1, each), share.most)
-    return Cut(first, segments, each, bind(T.max(parts, 1)))
+    """The partial results of a share: of each segment o, then m, l and padding."""
+    segments = -(-share.reach // SEGMENT)
+    return Arg("part", "float32x4", (share.count, spec.heads, segments, spec.head_dim // 4 + 1))
 
 
 def slices_of(vectors: int) -> int:
@@ -125,14 +93,14 @@ class Slice:
         """The sums of slice ``z``, to ``state[1]`` and ``acc[0]``, with M in ``state[0]``."""
         store(state, 0.0, 1)
         if self.sink is not None:
-            weight = bind(weight_of(self.sink, state[0]))
+            weight = bind(_weight(self.sink, state[0]))
             store(state, T.Select(T.int32(z) == 0, weight, number(0.0)), 1)
         if acc is not None:
             store(acc, 0.0, 0)
         with T.serial(0, T.floordiv(self.segments - z + (self.slices - 1), self.slices)) as i:
             segment = self._nth(bind(z + i * self.slices))
             largest, total = self.stats(segment)
-            weight = bind(weight_of(largest, state[0]))
+            weight = bind(_weight(largest, state[0]))
             store(state, fma(weight, total, state[1]), 1)
             if self.factor is not None:
                 self.factor(segment, weight)
@@ -140,15 +108,15 @@ class Slice:
                 store(acc, fma(splat(weight), self.outputs(segment), acc[0]), 0)
 
 
-def weight_of(exponent: Expr, largest: Expr) -> Expr:
+def _weight(exponent: Expr, largest: Expr) -> Expr:
     """2**0 need not be exactly 1, and the likeliest segment may be the only one."""
     return T.Select(exponent == largest, number(1.0), exp2(exponent - largest))
 
 
-def attention_merge(spec: AttentionSpec, share: Share) -> Launch:
+def attention_merge(spec: AttentionSpec, share: Share | None = None) -> Launch:
     """Joins what :func:`attention_decode` left in ``part``, of which it takes the arguments.
 
-    Arguments: part float32 [G, HQ, P, D+4]; table int32 [B, 8+MP]; with sinks those,
+    Arguments: part float32 [G, HQ, ceil(R/64), D+4]; table int32 [B, 8+MP]; with sinks those,
     float32 [HQ]; out float32 [N, HQ*D],
     written for sequences that have not stopped; step int32 [8], whose field 1 is the number of
     sequences. Grid: query heads in x, sequences in y.
@@ -159,7 +127,7 @@ def attention_merge(spec: AttentionSpec, share: Share) -> Launch:
     """
     check_attention(spec, KNOWN)
     # Scores are ready: layers that differ in theirs share one kernel, which has one name.
-    return _merge(replace(spec, scale=1.0, softcap=None), share)
+    return _merge(replace(spec, scale=1.0, softcap=None), share or whole(spec))
 
 
 @cache
@@ -186,14 +154,18 @@ def _merge(spec: AttentionSpec, share: Share) -> Launch:
         acc = local((1,), "float32x4")
 
         def merge() -> None:
-            parts = cut(spec, share, bind(table[s, KV_LEN] + 1)).parts
+            segments, first = bind(segments_of(table[s, KV_LEN] + 1)), None
+            if spec.window is not None:
+                first = bind(T.floordiv(first_seen(spec, table[s, KV_LEN] + 1), SEGMENT))
+                segments = bind(segments - first)
             c, z = bind(T.floormod(thread.t, vectors)), bind(T.floordiv(thread.t, vectors))
             of = Slice(
-                parts,
+                segments,
                 slices,
                 lambda i: pair(part[place, head, i, vectors]),
                 lambda i: part[place, head, i, c],
-                sink=bind(sinks[0][head] * number(LOG2E)) if sinks else None,
+                first,
+                bind(sinks[0][head] * number(LOG2E)) if sinks else None,
             )
             of.largest(state)
             with when(z < slices):
@@ -213,7 +185,7 @@ def _merge(spec: AttentionSpec, share: Share) -> Launch:
                 merge()
 
     return kernel(
-        symbol("attention_merge", N, B, MP, HQ, D, C, *share.names, *trait_names(spec)),
+        symbol("attention_merge", N, B, MP, HQ, D, C, *share.parts, *trait_names(spec)),
         arguments,
         body,
         threads=_THREADS,

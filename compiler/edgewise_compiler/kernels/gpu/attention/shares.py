@@ -1,14 +1,13 @@
 """Which sequences' partial results of decode attention are in a GPU's memory together.
 
-A sequence has one for each head and each of its parts: runs of as many segments, of which there are
-no more than a target wants. For many sequences that can still be too much. Then one plan keeps
-those of all sequences up to some length, and another one, for steps with a longer one, goes through
-the sequences in turn.
+They take the product of sequences, heads and segments: gigabytes for many sequences of a long
+context, of which hardly any step has all. So one plan keeps those of all sequences up to some
+length, and another one, for steps with a longer one, goes through the sequences in turn.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.numbers import SEGMENT
@@ -25,27 +24,14 @@ class Share:
     Attributes:
         first, count: the sequences: the first, and how many there are at most.
         reach: the most tokens that any of them has.
-        most: the most parts of a sequence.
         batch, context: of the program.
     """
 
     first: int
     count: int
     reach: int
-    most: int
     batch: int
     context: int
-
-    @property
-    def parts(self) -> int:
-        """The most parts that any of them has."""
-        return min(self.most, -(-self.reach // SEGMENT))
-
-    @property
-    def grid(self) -> Expr:
-        """As many parts as the longest of a step has, or more."""
-        segments: Expr = ("ceildiv", "t", SEGMENT)
-        return ("min", self.most, segments) if self.reach > self.most * SEGMENT else segments
 
     @property
     def live(self) -> Expr:
@@ -55,34 +41,33 @@ class Share:
         return ("min", self.count, ("max", 1, ("sub", "b", self.first)) if self.first else "b")
 
     @property
-    def names(self) -> tuple[int | str, ...]:
-        """What tells its kernels from those of other shares."""
+    def parts(self) -> tuple[int, ...]:
+        """What tells its kernels from those of all sequences of any length."""
         whole = (self.count, self.reach) == (self.batch, self.context)
-        return (*(() if whole else (self.first, self.count, self.reach)), f"p{self.parts}")
+        return () if whole else (self.first, self.count, self.reach)
 
 
-def all_together(spec: AttentionSpec, parts: int) -> Share:
+def all_together(spec: AttentionSpec) -> Share:
     """All sequences, as long as their partial results take no more than `PART_BYTES`."""
-    fitting = PART_BYTES // _part_bytes(spec, spec.batch)
-    of_all = whole(spec, parts)
-    return of_all if fitting >= of_all.parts else replace(of_all, reach=max(1, fitting) * SEGMENT)
+    reach = PART_BYTES // _segment_bytes(spec, spec.batch) * SEGMENT
+    return Share(0, spec.batch, max(SEGMENT, min(reach, spec.context)), spec.batch, spec.context)
 
 
-def in_turn(spec: AttentionSpec, parts: int) -> list[Share]:
+def in_turn(spec: AttentionSpec) -> list[Share]:
     """All sequences, however long: as many after each other as their partial results demand."""
-    of_all = whole(spec, parts)
-    most = max(1, PART_BYTES // (_part_bytes(spec, 1) * of_all.parts))
+    segments = -(-spec.context // SEGMENT)
+    most = max(1, PART_BYTES // (_segment_bytes(spec, 1) * segments))
     count = -(-spec.batch // -(-spec.batch // most))
     return [
-        replace(of_all, first=first, count=min(count, spec.batch - first))
+        Share(first, min(count, spec.batch - first), spec.context, spec.batch, spec.context)
         for first in range(0, spec.batch, count)
     ]
 
 
-def whole(spec: AttentionSpec, parts: int) -> Share:
+def whole(spec: AttentionSpec) -> Share:
     """All sequences, of any length."""
-    return Share(0, spec.batch, spec.context, parts, spec.batch, spec.context)
+    return Share(0, spec.batch, spec.context, spec.batch, spec.context)
 
 
-def _part_bytes(spec: AttentionSpec, sequences: int) -> int:
+def _segment_bytes(spec: AttentionSpec, sequences: int) -> int:
     return sequences * spec.heads * (spec.head_dim // 4 + 1) * 16

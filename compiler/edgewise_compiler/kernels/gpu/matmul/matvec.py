@@ -12,17 +12,17 @@ it changes nothing, nor do subgroups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from operator import add
+from typing import Protocol
 
 from tvm.ir import Expr as TirExpr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg, logit_rows_arg
-from edgewise_compiler.kernels.gpu.attention.joined import Joined, Joining
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights, sum_lanes
 from edgewise_compiler.kernels.gpu.operations import GATES, f32, fma, number
@@ -77,6 +77,20 @@ class Shape:
         return self.columns * self.batch
 
 
+class Source(Protocol):
+    """What is no buffer yet and becomes a row of x on the way into shared memory."""
+
+    @property
+    def names(self) -> tuple[int | str, ...]:
+        """What tells kernels that read it from others."""
+
+    def arguments(self) -> tuple[Arg, ...]:
+        """What it is made of, in place of x."""
+
+    def begin(self, thread: Thread, named: Mapping[str, Buffer]) -> Callable[[TirExpr], TirExpr]:
+        """Four columns by their number. Every thread of the workgroup comes here once."""
+
+
 def shape_for(rows: int, runs: int, batch: int) -> Shape:
     """How a matrix of ``rows`` times ``runs`` of columns is divided.
 
@@ -106,13 +120,13 @@ def matvec(
     norm: float | None = None,
     gather: bool = False,
     subgroups: bool = False,
-    joined: Joined | None = None,
+    source: Source | None = None,
 ) -> Launch:
     """``out[i, first + row]`` of ``x[i] . W[row]`` for the live rows i.
 
     Arguments: x float32 [rows, K], weight, scale of an integer scheme, the norm's weight float32
     [K] with ``norm``, logit_rows int32 [live] with ``gather``, bias float32 [NP] with ``bias``,
-    out float32 [live or more, width], step. With ``joined`` its arguments stand for x.
+    out float32 [live or more, width], step. With ``source`` its arguments stand for x.
 
     Args:
         spec: NP outputs and K inputs, multiples of 32.
@@ -120,13 +134,13 @@ def matvec(
         norm: x is RMS-normalized (Zhang and Sennrich 2019) with this epsilon on the way in.
         gather: row i reads ``x[logit_rows[i]]``.
         subgroups: for the sums over lanes.
-        joined: x is attention that was not joined yet, of one row and ``batch`` 1.
+        source: of the only row of x, where it is no buffer; ``batch`` is 1 then.
     """
     NP, K, bound, count = spec.outputs, spec.inputs, spec.live, spec.count
     weights = GpuWeights(spec.scheme, NP, K)
     shape = shape_for(NP, K // weights.run, batch)
     arguments = (
-        *(joined.arguments() if joined else (Arg("x", "float32x4", (spec.rows, K // 4)),)),
+        *(source.arguments() if source else (Arg("x", "float32x4", (spec.rows, K // 4)),)),
         *weights.arguments(),
         *((Arg("norm", "float32x4", (K // 4,)),) if norm is not None else ()),
         *((logit_rows_arg(bound, spec.rows),) if gather else ()),
@@ -143,16 +157,16 @@ def matvec(
             sums = local((shape.outputs,), "float32" if weights.scaled else "float32x4")
             squares = None if norm is None else local((batch,), "float32x4")
             MatvecKernel(
-                thread, named, spec, ready, shape, live, norm, gather, sums, squares, joined
+                thread, named, spec, ready, shape, live, norm, gather, sums, squares, source
             ).run()
 
     letters = (("b", spec.bias), ("g", gather), ("s", subgroups))
     flags = "".join(letter for letter, on in letters if on)
-    source = "" if joined is None else "_j" + "_".join(map(str, joined.names()))
+    read = "" if source is None else "".join(f"_{part}" for part in source.names)
     eps = "" if norm is None else f"_n{norm!r}".replace(".", "p").replace("-", "m")
     name = (
         f"matvec_{spec.scheme}_{spec.epilogue}{eps}_{NP}x{K}_x{spec.rows}_m{batch}_r{count}"
-        f"_{bound}_o{spec.width}_{spec.first}{'_' + flags if flags else ''}{source}"
+        f"_{bound}_o{spec.width}_{spec.first}{'_' + flags if flags else ''}{read}"
     )
     symbol = STEP_SYMBOLS[count]
     return kernel(
@@ -180,7 +194,7 @@ class MatvecKernel:
     gather: bool
     sums: Buffer
     squares: Buffer | None
-    joined: Joined | None
+    source: Source | None
 
     def run(self) -> None:
         shape = self.shape
@@ -251,8 +265,8 @@ class MatvecKernel:
 
     def _row(self, source: TirExpr) -> Callable[[TirExpr], TirExpr]:
         """Four columns of a row of x by their number."""
-        if self.joined is not None:
-            return Joining.begin(self.joined, self.thread, self.named).vector
+        if self.source is not None:
+            return self.source.begin(self.thread, self.named)
         x = self.named["x"]
         return lambda at: bind(x[source, at])
 
