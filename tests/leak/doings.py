@@ -19,7 +19,7 @@ from edgewise.server.app import make_app
 from edgewise.server.resource import in_memory
 from edgewise.server.run import in_background, listen
 from edgewise_runtime.errors import EdgewiseError
-from tests.leak.usage import used
+from tests.leak.usage import settled
 from tests.sdk.server.client import Client
 
 Doing = Callable[[Path], Iterator[None]]
@@ -113,10 +113,10 @@ def main(name: str, bundle: str, warm: str, count: str) -> None:
     doing = DOINGS[name](Path(bundle))
     for _ in range(int(warm)):
         next(doing)
-    before = used()
+    before = settled()
     for _ in range(int(count)):
         next(doing)
-    print(json.dumps([before.to_json(), used().to_json()]))
+    print(json.dumps([before.to_json(), settled().to_json()]))
     sys.stdout.flush()
     doing.close()  # type: ignore[attr-defined]
 

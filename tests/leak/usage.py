@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import re
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 _SELF = Path("/proc/self")
@@ -47,6 +48,17 @@ def used() -> Usage:
         children=len(children),
         resident=_number(status, "VmRSS") << 10,
     )
+
+
+def settled(within_s: float = 5.0) -> Usage:
+    """What it holds once nothing is being closed any more: a server's thread may be at it."""
+    usage, end = used(), time.monotonic() + within_s
+    while time.monotonic() < end:
+        time.sleep(0.05)
+        before, usage = usage, used()
+        if replace(usage, resident=0) == replace(before, resident=0):
+            break
+    return usage
 
 
 def _number(status: str, name: str) -> int:
