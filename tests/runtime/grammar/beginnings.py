@@ -16,6 +16,13 @@ from edgewise_runtime.grammar.nodes import (
 Rest = tuple[Node, ...]
 """What is to follow, one after the other."""
 
+MOST = 5_000
+"""Ways to go on that are looked at: some grammars have more of them with every character."""
+
+
+class TooManyError(Exception):
+    """A grammar has more ways to go on than are looked at."""
+
 
 class Beginning:
     """What may follow some characters, and the bytes of one that is not whole yet."""
@@ -76,6 +83,8 @@ class Beginning:
                 if other not in seen:
                     seen.add(other)
                     left.append(other)
+            if len(seen) > MOST:
+                raise TooManyError
         return frozenset(found)
 
     def _unfolded(self, node: Node, rest: Rest) -> list[Rest]:
