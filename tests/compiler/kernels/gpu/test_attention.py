@@ -78,6 +78,7 @@ SHAPES = [
     (Heads(2, 2, 32), "float16"),
     (Heads(7, 1, 128), "int8"),
     (Heads(16, 1, 16), "float16"),
+    (Heads(4, 1, 128), "float16"),
     (Heads(4, 2, 96), "float32"),
     (Heads(9, 1, 256), "float32"),
     (Heads(3, 1, 512), "float32"),

@@ -93,19 +93,20 @@ NEAR_SEGMENTS = 4
 side by side is estimated to be less than another launch does (docs/decisions/0065-*)."""
 
 
-def _heads_at_once(group: int, D: int, kept: int, space: int) -> tuple[int, int]:
-    """Threads of a workgroup, and how many of ``group`` query heads fit ``space`` bytes shared, of
-    each of which the results of so many segments are ``kept``."""
+def _heads_in(space: int, threads: int, D: int, kept: int = 0) -> int:
+    """How many query heads fit so many bytes of shared memory, the results of ``kept`` segments of
+    each among them."""
+    # Partial scores, q, p, and the maximum and sum of each vector of scores.
+    bytes_per_head = threads * 16 + D * 4 + SEGMENT * 4 + 2 * SEGMENT_QUADS * 4
+    return space // (bytes_per_head + kept * (D + 2) * 4)
+
+
+def _threads_for(group: int, D: int, space: int) -> int:
+    """Threads of a workgroup. A score is added up in as many parts as they are, so they may follow
+    from nothing that tells one of these kernels from another."""
     # Each vector of a head needs a thread.
-    least = _MOST_THREADS // 2 if D // 4 <= _MOST_THREADS // 2 else _MOST_THREADS
-    for threads in dict.fromkeys((_MOST_THREADS, least)):
-        # Partial scores, q, p, and the maximum and sum of each vector of scores.
-        bytes_per_head = threads * 16 + D * 4 + SEGMENT * 4 + 2 * SEGMENT_QUADS * 4
-        bytes_per_head += kept * (D + 2) * 4
-        most = space // bytes_per_head
-        if group <= most:
-            break
-    return threads, min(group, most)
+    fits = D // 4 > _MOST_THREADS // 2 or group <= _heads_in(space, _MOST_THREADS, D)
+    return _MOST_THREADS if fits else _MOST_THREADS // 2
 
 
 def attention_decode(
@@ -162,8 +163,9 @@ def _segments(
     near, first_sequence = share is None, 0 if share is None else share.first
     kept = min(NEAR_SEGMENTS, -(-C // SEGMENT)) if near else 0
     combining = rope is not None and combines(rope)
-    space = limits.shared - (_MOST_THREADS * 4 if combining else 0)
-    threads, most = _heads_at_once(group, D, kept, space)
+    space = limits.shared - _MOST_THREADS * 4  # what combining takes
+    threads = _threads_for(group, D, space)
+    most = min(group, _heads_in(space, threads, D, kept))
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
     slices = threads // SEGMENT_QUADS
