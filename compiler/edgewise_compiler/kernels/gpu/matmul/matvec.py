@@ -13,7 +13,7 @@ it changes nothing, nor do subgroups.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from operator import add
 from typing import Protocol
@@ -112,6 +112,13 @@ def shape_for(rows: int, runs: int, batch: int) -> Shape:
     return Shape(lanes, 2 if batch > MANY_ROWS else columns, batch)
 
 
+def fewer_workgroups(shape: Shape, rows: int) -> Shape:
+    """The same sums, with as many output rows a thread as divide the matrix evenly, 8 at most: for
+    what every workgroup does before it begins."""
+    fitting = (n for n in (8, 4) if n > shape.columns and rows % (shape.sets * n) == 0)
+    return replace(shape, columns=next(fitting, shape.columns))
+
+
 @cache
 def matvec(
     spec: PartSpec,
@@ -139,6 +146,8 @@ def matvec(
     NP, K, bound, count = spec.outputs, spec.inputs, spec.live, spec.count
     weights = GpuWeights(spec.scheme, NP, K)
     shape = shape_for(NP, K // weights.run, batch)
+    if source is not None:
+        shape = fewer_workgroups(shape, NP)
     arguments = (
         *(source.arguments() if source else (Arg("x", "float32x4", (spec.rows, K // 4)),)),
         *weights.arguments(),
