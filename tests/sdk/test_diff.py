@@ -99,7 +99,7 @@ def test_f32_departs_nowhere_from_transformers(
     tolerance = default_tolerance({"f32", "transformers"})
     result = report(("ours", "transformers"), ours, theirs, len(TOKENS), tolerance)
     assert result.first is None
-    assert len(result.differences) > 15
+    assert len(result.differences) >= 15
     assert result.top1 == 1.0
 
 

@@ -83,7 +83,12 @@ class WordWrap:
         cells = cell_len(word)
         fits = self._column + len(gap) + cells < self.width
         if fits or not self._column or self._within:
-            self._column = (self._column + len(gap) + cells) % self.width
+            self._column = self._after(self._column + len(gap) + cells)
             return gap + word
-        self._column = cells % self.width
+        self._column = self._after(cells)
         return f"\n{word}"
+
+    def _after(self, cells: int) -> int:
+        """The column after so many cells, which a terminal breaks where a line is full; a line that
+        is just full is not at its beginning again."""
+        return (cells - 1) % self.width + 1

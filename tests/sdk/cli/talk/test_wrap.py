@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,10 @@ from edgewise.cli.talk.wrap import WordWrap
 
 PROSE = "The quick brown fox jumps over the lazy dog, and nobody is surprised any more."
 CODE = "Look:\n```python\nprint('a line of code that is longer than the terminal is')\n```\n"
+
+
+NARROW = re.compile("[^ 東京🙂]+")
+"""A word: between characters of two cells a line may break anywhere."""
 
 
 def wrapped(text: str, width: int, size: int = 1) -> str:
@@ -48,6 +54,7 @@ def test_a_word_is_printed_once_it_is_whole() -> None:
         ("one\r\ntwo\r", "one\ntwo"),
         ("https://example.org/" + "x" * 60, "https://example.org/" + "x" * 60),
         ("see https://example.org/" + "x" * 60, "see\nhttps://example.org/" + "x" * 60),
+        ("x" * 20 + " and on", "x" * 20 + "\nand on"),
         ("東京" * 12, f"{'東京' * 4}東\n京{'東京' * 4}\n{'東京' * 3}"),
         ("\x1b[2Jgone\x07\x9b", "\ufffd[2Jgone\ufffd\ufffd"),
     ],
@@ -78,6 +85,8 @@ def test_nothing_is_lost_and_lines_fit(text: str, width: int, size: int) -> None
     assert found == wrapped(text, width)
     assert "".join(found.split()) == "".join(text.split())
     if "```" not in text and "~~~" not in text:
-        given_lines, longest = text.split("\n"), max(map(cell_len, text.split() or [""]))
-        indent = max(len(line) - len(line.lstrip(" ")) for line in given_lines)
-        assert max(map(cell_len, found.split("\n"))) < max(width, longest + indent + 1)
+        for line in found.split("\n"):
+            # The first word comes after whatever a line is indented by.
+            for word in list(NARROW.finditer(line))[1:]:
+                begin, cells = cell_len(line[: word.start()]) % width, cell_len(word[0])
+                assert begin + cells < width or cells >= width - 1, "the terminal breaks a word"

@@ -29,7 +29,7 @@ def test_any_text_may_be_the_help(text: str) -> None:
 
 @given(st.one_of(st.floats(allow_nan=False), st.integers(-(2**70), 2**70)))
 def test_any_number_is_read_as_it_was(value: float) -> None:
-    assert read(gauge(value))["a:b"].of() == [value]
+    assert read(gauge(value))["a:b"].of() == [float(value)]
 
 
 def test_what_is_no_number_is_nan() -> None:
