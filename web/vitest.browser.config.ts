@@ -15,6 +15,7 @@ const LANDING = [
   "operations",
   "packs",
   "pyodide",
+  "remote",
   "selftest",
   "storage-faults",
   "windowed",

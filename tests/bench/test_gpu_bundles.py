@@ -105,6 +105,7 @@ def test_step_buffers_give_every_sequence_rows_and_pages_of_its_own() -> None:
     assert arrays["logit_rows"].tolist() == [2, 5]
 
 
+@pytest.mark.landing
 def test_twice_the_work_takes_longer_by_either_clock(gpu: TimedGpu) -> None:
     source, target = (gpu.device.create_buffer(size=32 << 20, usage=12) for _ in range(2))
 

@@ -47,6 +47,7 @@ def answered(engine: Engine) -> int:
     return ended["length"]
 
 
+@pytest.mark.landing
 def test_clients_get_all_their_tokens_and_share_nothing(engine: Engine, asked: Edgewise) -> None:
     for clients in (1, 5):
         answer = asked.clients(clients, 40, 6)

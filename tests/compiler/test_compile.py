@@ -285,6 +285,7 @@ def test_a_bundle_can_be_compiled_again_in_place(
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
+@pytest.mark.landing
 def test_the_dump_holds_graphs_plans_and_kernels(
     checkpoints: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from edgewise import Engine
 from tests.docs.blocks import ROOT, Block, blocks
 
 
+@pytest.mark.quick(cases=8)
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
 def test_it_runs(
     block: Block, engine: Engine, reader: Path, monkeypatch: pytest.MonkeyPatch

@@ -48,6 +48,7 @@ def test_the_parser_takes(command: Command) -> None:
     parse(command.words[1:])
 
 
+@pytest.mark.quick(cases=3)
 @parametrized([(block, command) for block, command in OURS if quick(command)])
 def test_it_runs(
     command: Command,

@@ -17,7 +17,7 @@ ASLEEP = Limits(cpu_s=60, wall_s=1)
 """So that what hangs is found soon."""
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [

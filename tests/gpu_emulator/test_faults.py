@@ -95,6 +95,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.quick(cases=5)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named(fault: str) -> None:
     body, message = FAULTS[fault]

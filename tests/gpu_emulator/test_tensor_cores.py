@@ -122,6 +122,7 @@ class TensorInputs(Inputs):
         return multiply(launch, arrays, launch.workgroups(n=max(live, 1)))[-2]
 
 
+@pytest.mark.quick(cases=2)
 @each_case
 @pytest.mark.parametrize("live", [1, 13, 65, N])
 def test_outputs_equal_numpy_and_other_rows_stay(case: Case, live: int) -> None:

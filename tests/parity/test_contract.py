@@ -282,6 +282,7 @@ def assert_decode_is_prefill(program: LoadedProgram) -> None:
 SERIAL = ("webgpu-f32-serial", "vulkan-f32-serial")
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize(
     ("case", "name"),
     sampled(product(MIXTURES, (*PATHS, *SERIAL)), [(case, PATHS[0]) for case in MIXTURES]),

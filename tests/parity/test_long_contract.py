@@ -21,6 +21,8 @@ from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import made_once
 from tests.parity.driver import Driver, Stream
 
+pytestmark = pytest.mark.landing
+
 CONTEXT, PAGES = 1280, 320
 TOKENS = [int(token) for token in np.random.default_rng(3).integers(0, 320, CONTEXT)]
 LENGTHS = (1100, 300, 200, 1000)

@@ -180,6 +180,7 @@ def test_integer_prefill_adds_the_noise_of_rounded_activations(
     assert F16_NOISE < rms((found - exact) / exact.std()) < ROUNDING_NOISE
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("program", sampled(programs("f32"), ["webgpu-f32-subgroups"]))
 @pytest.mark.parametrize("case", CODED)
 def test_int8_pages_add_the_noise_of_their_codes(

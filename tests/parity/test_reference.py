@@ -31,6 +31,7 @@ def test_seeds_make_the_weights_that_the_goldens_are_about(
     assert weights_sha256(folders[name]) == str(load(name)["weights_sha256"])
 
 
+@pytest.mark.quick(cases=8)
 @pytest.mark.parametrize("name", CASES)
 def test_reference_agrees_with_transformers(folders: dict[str, Path], name: str) -> None:
     golden = load(name)

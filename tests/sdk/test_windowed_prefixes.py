@@ -176,6 +176,7 @@ def test_a_prompt_that_leaves_another_in_its_middle_finds_what_they_share(
     assert same(found, alone(cold, other))
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("damage", ["gone", "torn", "of another page", "cut"])
 def test_a_damaged_file_makes_the_prefix_shorter_and_never_wrong(
     world: World, cold: Engine, damage: str
@@ -303,6 +304,7 @@ def test_pages_of_a_pack_are_not_written_to_the_disk_again(packed: Path, tmp_pat
     assert names.isdisjoint(Path(name).name for name in kept(packed))
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("at", [0, 40, HEADER.size + 5, -1])
 def test_a_damaged_page_of_a_pack_is_computed(packed: Path, tmp_path: Path, at: int) -> None:
     folder = Path(shutil.copytree(packed, tmp_path / packed.name))

@@ -21,6 +21,7 @@ from tests.parity.reference import load_weights
 Checkpoints = Callable[[str], Path]
 
 
+@pytest.mark.quick(cases=8)
 @pytest.mark.parametrize("name", CASES)
 def test_logits_are_those_of_transformers(checkpoints: Checkpoints, name: str) -> None:
     golden = load(name)

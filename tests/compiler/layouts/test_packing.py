@@ -201,6 +201,7 @@ def test_a_tensor_of_another_shape_is_refused_before_it_is_read(tmp_path: Path) 
         in_files(tmp_path, reader, (INTERLEAVED,))
 
 
+@pytest.mark.quick(cases=3)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_large_linear_is_packed_in_little_memory(tmp_path: Path, scheme: str) -> None:
     spec = LinearSpec("embed", ("w",), (30_000,), 256)

@@ -111,6 +111,7 @@ def cold(program: LoadedProgram) -> list[list[Said]]:
     return [answers(engine_of(program), [asked]) for asked in ASKED]
 
 
+@pytest.mark.landing
 @settings(max_examples=min(settings.default.max_examples, 400))
 @given(setting=SETTINGS, arrivals=ARRIVALS)
 def test_answers_depend_on_nothing_else(

@@ -59,6 +59,7 @@ def alone(program: LoadedProgram) -> list[npt.NDArray[np.float32]]:
     return [vectors(engine_of(program), [asked])[0] for asked in ASKED]
 
 
+@pytest.mark.quick(cases=2)
 @pytest.mark.parametrize("options", [{}, {"step_tokens": 9}, {"step_tokens": 50}])
 def test_together_and_in_chunks_of_any_size(
     program: LoadedProgram, alone: list[npt.NDArray[np.float32]], options: dict[str, Any]

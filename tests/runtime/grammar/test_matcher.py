@@ -122,7 +122,7 @@ def test_a_mask_has_the_tokens_that_begin_a_text(seed: int) -> None:
         reject()
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 @pytest.mark.parametrize("what", ["json", "arithmetic", "a list"])
 def test_grammars_that_people_write(what: str) -> None:
     grammar, random = lower_grammar(GBNF[what]), Random(7)

@@ -36,6 +36,7 @@ def test_a_draft_that_is_no_model_is_refused(
     assert "'nowhere' is no model" in capsys.readouterr().err
 
 
+@pytest.mark.landing
 def test_a_draft_may_be_a_checkpoint(
     bundle: Path, first_use: FirstUse, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,6 +103,7 @@ def sentence(error: str) -> str:
     return error.removeprefix("error: ").rpartition(" [")[0]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("package", "line"),
     [

@@ -12,6 +12,8 @@ from edgewise import Engine
 from edgewise_runtime.format.bundle import Bundle
 from tests.sdk.cli.conftest import Run
 
+pytestmark = pytest.mark.landing
+
 TEXT = "Answer in one word, and in nothing but that one word. " * 4
 MESSAGES = [{"role": "system", "content": TEXT.strip()}, {"role": "user", "content": "Why?"}]
 

@@ -64,6 +64,7 @@ def wait_for_answer(client: Client) -> bool:
     return any(client.get("/").status == 200 for _ in range(100))
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_server_ends_when_told_to_although_a_client_holds_on(
     both: Path, how: signal.Signals

@@ -74,6 +74,7 @@ def steps(pages: int, last: int, kv_dtype: str) -> tuple[list[Array], list[Array
     return outs, kv
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("kv_dtype", POOLS)
 def test_pages_at_the_end_of_a_large_pool_hold_what_pages_of_a_small_one_do(kv_dtype: str) -> None:
     pages = POOLS[kv_dtype] + SMALL

@@ -113,6 +113,7 @@ def after_sampling(
     return batch
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("V", "subgroups"),
     [
@@ -129,6 +130,7 @@ def test_greedy_takes_the_best_logit_and_the_lowest_id_of_equals(V: int, subgrou
     assert found == expected
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 @pytest.mark.parametrize("name", FILTERS)
 def test_the_token_is_the_reference_s(name: str, V: int) -> None:

@@ -49,6 +49,7 @@ def test_whatever_the_schema_its_rules_end_and_lead_on(seed: int) -> None:
     assert left_recursive_rule(grammar.rules) is None
 
 
+@pytest.mark.quick(cases=5)
 @pytest.mark.parametrize("schema", BOMBS.values(), ids=BOMBS.keys())
 def test_a_bomb_is_refused(schema: Any) -> None:
     with pytest.raises(EdgewiseError) as refused:
