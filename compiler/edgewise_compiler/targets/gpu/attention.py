@@ -82,7 +82,7 @@ def joined_of(low: GpuLowering, op: Attention) -> Joined:
 
 
 def joined_by_linears(low: GpuLowering, graph: Graph) -> Mapping[str, Attention]:
-    """The attention, by its value, that nothing but linears read, with buffers left for it."""
+    """The attention, by its value, that nothing but linears read, with room and buffers left."""
     joined = {node.output.id: node.op for node in graph.nodes if isinstance(node.op, Attention)}
     for node in graph.nodes:
         for source in node.inputs:
@@ -93,6 +93,8 @@ def joined_by_linears(low: GpuLowering, graph: Graph) -> Mapping[str, Attention]
 
 def _may_join(low: GpuLowering, node: Node[Any], op: Attention) -> bool:
     if not isinstance(node.op, Linear) or node.op.norm is not None or node.op.gather:
+        return False
+    if not joined_of(low, op).fits:
         return False
     params = max(len(low.linear_params(part.name)) for part in low.parts[node.params[0]])
     # Beside them the segments and the table, then out and the step.

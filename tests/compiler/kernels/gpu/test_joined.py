@@ -11,6 +11,7 @@ from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.joined import JOINED_SEGMENTS, Joined
 from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
 from edgewise_compiler.kernels.gpu.attention.shares import whole
+from edgewise_compiler.kernels.gpu.limits import LEAST, check_limits
 from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.numbers import SEGMENT
@@ -23,7 +24,8 @@ from tests.gpu import run
 pytestmark = pytest.mark.sampled(one_in=60, covering=False)
 
 N, B, PAGES, OUTPUTS = 9, 3, 200, 96
-HEADS = [(6, 64), (2, 80), (2, 128), (12, 16), (7, 96), (2, 256)]
+# The last has more columns than a linear has in shared memory at once.
+HEADS = [(6, 64), (2, 80), (2, 128), (12, 16), (7, 96), (2, 256), (32, 96)]
 LENGTHS = [1, 64, 65, 500, JOINED_SEGMENTS * SEGMENT]
 """Tokens of the sequence."""
 
@@ -76,3 +78,24 @@ def test_it_gives_the_bits_of_two_launches(
     joining = matvec(linear, batch=1, subgroups=subgroups, source=Joined(spec, whole(spec)))
     together = run(joining, [part, table, *sinks, *packed, out, step], **symbols)[-2]
     assert together.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("subgroups", [False, True])
+@pytest.mark.parametrize("scheme", ["f32", "q4", "q4k"])
+@pytest.mark.parametrize("heads", [(32, 96), (24, 128), (64, 64), (75, 256), (64, 128)])
+def test_it_has_room_on_every_target(heads: tuple[int, int], scheme: str, subgroups: bool) -> None:
+    count, dim = heads
+    joined = joined_by(count, dim)
+    assert joined.fits
+    linear = PartSpec(N, 512, count * dim, scheme, "add", False, ROWS, live=B, width=512)
+    check_limits(matvec(linear, batch=1, subgroups=subgroups, source=joined).function, LEAST)
+
+
+def test_so_many_heads_have_no_room() -> None:
+    assert not joined_by(76, 64).fits
+    assert not joined_by(128, 128).fits
+
+
+def joined_by(heads: int, dim: int) -> Joined:
+    spec = AttentionSpec(N, B, PAGES * 16, heads, 1, dim, "float16", 1.0)
+    return Joined(spec, whole(spec))

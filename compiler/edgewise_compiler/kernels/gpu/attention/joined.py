@@ -33,6 +33,11 @@ JOINED_SEGMENTS = 16
 estimated to take less time than a launch does (docs/decisions/0065-*)."""
 
 
+FACTOR_BYTES = 5 << 10
+"""Of shared memory, for what the segments of all heads are multiplied by: a linear's columns and
+its sums take the rest of 16 KiB."""
+
+
 @dataclass(frozen=True)
 class Joined:
     """The attention of the only sequence of a step, which has `JOINED_SEGMENTS` at most.
@@ -49,6 +54,16 @@ class Joined:
     def most(self) -> int:
         """The most segments of a head."""
         return min(JOINED_SEGMENTS, -(-self.spec.context // SEGMENT))
+
+    @property
+    def factors(self) -> int:
+        """What all segments are multiplied by, and the sums of that by heads."""
+        return self.spec.heads * (self.most + 1)
+
+    @property
+    def fits(self) -> bool:
+        """Whether a linear has room for the factors."""
+        return self.factors * 4 <= FACTOR_BYTES
 
     def arguments(self) -> tuple[Arg, ...]:
         """As those of `attention_merge`: part, table and, where there are some, sinks."""
@@ -70,7 +85,7 @@ class Joined:
         if spec.window is not None:
             first = bind(T.min(T.floordiv(first_seen(spec, length), SEGMENT), most - 1))
             segments = bind(T.max(1, segments - first))
-        factors = shared((spec.heads * (most + 1),))
+        factors = shared((self.factors,))
         state, slices = local((3,)), slices_of(vectors)
         with T.serial(0, -(-spec.heads // thread.threads)) as turn:
             head = bind(turn * thread.threads + thread.t)

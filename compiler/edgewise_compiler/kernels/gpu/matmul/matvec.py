@@ -246,7 +246,9 @@ class MatvecKernel:
     def _staged(self, rows: Sequence[TirExpr], source: TirExpr) -> None:
         """One row of activations, through shared memory."""
         run, k = self.weights.run, self.weights.k
-        columns = k if k <= ALL_COLUMNS else SOME_COLUMNS
+        # What a source keeps in shared memory needs room beside them.
+        most = ALL_COLUMNS if self.source is None else SOME_COLUMNS
+        columns = k if k <= most else SOME_COLUMNS
         vectors = run // 4  # of x, in a run
         runs = columns // run
         # A vector of every run lies together: neighbouring lanes read neighbours. Storing them by
