@@ -121,6 +121,14 @@ def checkpoints(shared: Path) -> Callable[[str], Path]:
     return lambda case: made_once(folder / case, lambda out: write(case, out.parent))
 
 
+def with_context(checkpoint: Path, out: Path, tokens: int) -> Path:
+    """A copy of a checkpoint, which says that it was made for so many tokens."""
+    shutil.copytree(checkpoint, out)
+    config = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps({**config, "max_position_embeddings": tokens}))
+    return out
+
+
 @pytest.fixture(scope="session")
 def long_bundle(shared: Path, checkpoints: Callable[[str], Path], own_data_folder: None) -> Path:
     """A tiny bundle of a model that was made for a long context: 131,072 tokens, 256 sequences, 512
@@ -128,11 +136,7 @@ def long_bundle(shared: Path, checkpoints: Callable[[str], Path], own_data_folde
     from edgewise_compiler.compile import compile_model
 
     def compile_to(out: Path) -> None:
-        model = out.with_name("checkpoint")
-        shutil.copytree(checkpoints("llama-mha"), model)
-        config = json.loads((model / "config.json").read_text())
-        config["max_position_embeddings"] = 131072
-        (model / "config.json").write_text(json.dumps(config))
+        model = with_context(checkpoints("llama-mha"), out.with_name("checkpoint"), 131072)
         compile_model(model, out, quant="q4", max_batch=256)
 
     return made_once(shared / "long-bundle", compile_to)

@@ -45,7 +45,7 @@ def mark_cases(items: Iterable[pytest.Item]) -> None:
         if few := cases[0].get_closest_marker("quick"):
             quick = min(quick, few.kwargs["cases"])
         if quick < len(left):
-            names = sorted((case.nodeid for case in left), key=_hash)
+            names = sorted((case.nodeid for case in left), key=by_hash)
             _mark(pytest.mark.landing, left, set(names[:quick]))
 
 
@@ -59,7 +59,7 @@ def choose(
         one_in: at least 1, which takes every case.
         covering: whether all values have to occur; without, it is one in so many.
     """
-    ordered = sorted(cases, key=_hash)
+    ordered = sorted(cases, key=by_hash)
     # A test's only parameter is not covered: its cases are what there is to choose from.
     several = [name for name in ordered if covering and len(cases[name]) > 1]
     unseen = {name: set(enumerate(cases[name])) for name in several}
@@ -87,7 +87,8 @@ def _mark(
     return left
 
 
-def _hash(name: str) -> bytes:
+def by_hash(name: str) -> bytes:
+    """What decides which of a test's cases come first."""
     return sha256(name.encode()).digest()
 
 

@@ -135,7 +135,7 @@ def _programs(
             parts,
             language.limits,
         )
-        made = plans(low, many, few)
+        made = plans(low, many, few, joining=language.joining)
         built = build_program(language, low, made, shaders)
         make_binaries(language, shaders, lambda what, done, total: None)
         programs.append(

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from tests.sampling import by_hash
 
-def mark_all_but(few: int, items: list[pytest.Item], folder: Path) -> None:
-    """Mark as `full` what a folder's files have beyond so many cases each, by a hash of names."""
+
+def mark_all_but(few: int, items: list[pytest.Item], folder: Path, *, quick: bool = True) -> None:
+    """Mark as `full` what a folder's files have beyond so many cases each, by a hash of names, and
+    these as `landing` where the quick suite has none of them."""
     files: dict[Path, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.path.parent == folder and not item.get_closest_marker("full"):
             files[item.path].append(item)
     for cases in files.values():
-        cases.sort(key=lambda item: sha256(item.nodeid.encode()).digest())
+        cases.sort(key=lambda item: by_hash(item.nodeid))
         for item in cases[few:]:
             item.add_marker(pytest.mark.full)
+        if not quick:
+            for item in cases[:few]:
+                item.add_marker(pytest.mark.landing)

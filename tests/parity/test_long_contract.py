@@ -6,8 +6,6 @@ joins, and else a launch of its own: a row has the same bits by each of them.
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from edgewise_compiler.compile import compile_model
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.format.bundle import Bundle
-from tests.conftest import made_once
+from tests.conftest import made_once, with_context
 from tests.parity.driver import Driver, Stream
 
 pytestmark = pytest.mark.landing
@@ -49,11 +47,7 @@ def program(
     target = name.partition("-")[0]
 
     def compile_to(out: Path) -> None:
-        model = out.with_name("checkpoint")
-        shutil.copytree(checkpoints(case), model)
-        config = json.loads((model / "config.json").read_text())
-        config["max_position_embeddings"] = CONTEXT
-        (model / "config.json").write_text(json.dumps(config))
+        model = with_context(checkpoints(case), out.with_name("checkpoint"), CONTEXT)
         compile_model(
             model, out, quant="q4", targets=(target,), kv=kv, prefill_chunk=128, max_batch=8
         )

@@ -73,7 +73,8 @@ def cpu_calls(
 def gpu_calls(
     hf: Mapping[str, Any], bounds: Bounds, quant: str, variant: Variant, limits: Limits = LIMITS
 ) -> Iterator[Call]:
-    """The calls of a GPU program's plans, of WebGPU if no other target's limits are given."""
+    """The calls of a GPU program's plans, of WebGPU, whose linears join, if no other target's
+    limits are given."""
     family, cfg = _model(hf)
     params = family.params(cfg)
     schemes = linear_schemes(find_preset(quant), params)
@@ -85,7 +86,7 @@ def gpu_calls(
     )
     shared = shared_sizes(many)
     low = GpuLowering(shared, bounds, tensors, schemes, variant.kv_dtype, variant, parts, limits)
-    for plan in gpu_plans(low, many, few).plans:
+    for plan in gpu_plans(low, many, few, joining=limits is LIMITS).plans:
         yield from plan.calls
 
 

@@ -23,8 +23,6 @@ class Limits:
         shared: bytes of memory that the threads of a workgroup share.
         workgroups: of a launch in x, and in y.
         binding: bytes of a buffer.
-        joining: whether a launch takes so long that a linear does what one before it would: each of
-            its workgroups joins attention's segments.
     """
 
     target: str
@@ -33,17 +31,10 @@ class Limits:
     shared: int
     workgroups: int
     binding: int
-    joining: bool
 
 
 LEAST = Limits(
-    "every GPU target",
-    buffers=8,
-    threads=256,
-    shared=16 << 10,
-    workgroups=65535,
-    binding=128 << 20,
-    joining=True,
+    "every GPU target", buffers=8, threads=256, shared=16 << 10, workgroups=65535, binding=128 << 20
 )
 """What every target has: kernels whose sizes do not follow from limits are written for these."""
 

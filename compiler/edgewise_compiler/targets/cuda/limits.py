@@ -11,7 +11,6 @@ LIMITS = Limits(
     shared=48 << 10,
     workgroups=65535,
     binding=(1 << 31) - 1,
-    joining=False,
 )
 """Threads of a block, its static shared memory and blocks in y as the CUDA C++ Programming Guide
 has them (in x there may be more). A pointer takes eight of the 4096 bytes of arguments; a buffer

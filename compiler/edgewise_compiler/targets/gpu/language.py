@@ -55,6 +55,8 @@ class Language:
         binary: makes the content of a kernel's file of its entry point and its text, where that
             is not the text; called by several threads at a time.
         text: suffix of the texts then.
+        joining: whether a launch takes so long that a linear does what one before it would: each of
+            its workgroups joins attention's segments.
     """
 
     target: str
@@ -66,6 +68,7 @@ class Language:
     listing: Callable[[bytes], str] | None = None
     binary: Callable[[str, str], bytes] | None = None
     text: str = ""
+    joining: bool = False
 
     @property
     def shaders(self) -> str:
@@ -102,7 +105,7 @@ def make_programs(language: Language, job: Job, tensors: Tensors) -> tuple[Progr
             parts,
             language.limits,
         )
-        made = plans(low, many, few)
+        made = plans(low, many, few, joining=language.joining)
         built = build_program(language, low, made, shaders)
         write_dump(job, variant.name, _texts(language, built, shaders))
         make_binaries(language, shaders, job.tell)

@@ -36,16 +36,23 @@ class PlanSet:
     entries: Mapping[str, tuple[Choice, ...]]
 
 
-def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph]) -> PlanSet:
+def plans(
+    low: GpuLowering,
+    many: Mapping[str, Graph],
+    few: Mapping[str, Graph],
+    *,
+    joining: bool = False,
+) -> PlanSet:
     """The plans of a program.
 
     Args:
         many: the graphs for a prefill's rows, whose norms are launches of their own.
         few: all graphs for decoding, norms folded into linears.
+        joining: whether linears join the segments of one sequence, up to `JOINED_SEGMENTS`.
     """
     rows, batch = low.bounds.rows, low.bounds.batch
     short = replace(low, few=True)
-    joined_reach = JOINED_SEGMENTS * SEGMENT if low.limits.joining else 0
+    joined_reach = JOINED_SEGMENTS * SEGMENT if joining else 0
     if joined_reach >= low.bounds.context:
         short = replace(short, joining=True)
     embedding = lower_graph(low, many["embed"], many_rows=True)

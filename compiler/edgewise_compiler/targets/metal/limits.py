@@ -11,7 +11,6 @@ LIMITS = Limits(
     shared=32 << 10,
     workgroups=65535,
     binding=256 << 20,
-    joining=False,
 )
 """Buffer arguments, threads of a threadgroup and its memory as the Metal Feature Set Tables have
 them for the family Apple7, which M1 is of. Devices say for themselves how large a buffer may be;

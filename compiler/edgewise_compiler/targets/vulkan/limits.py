@@ -11,7 +11,6 @@ LIMITS = Limits(
     shared=16 << 10,
     workgroups=65535,
     binding=128 << 20,
-    joining=True,
 )
 """``maxPerStageDescriptorStorageBuffers``, ``maxComputeWorkGroupInvocations`` and
 ``maxComputeWorkGroupSize`` in x, ``maxComputeSharedMemorySize``, ``maxComputeWorkGroupCount`` and

@@ -11,6 +11,6 @@ from edgewise_compiler.targets.vulkan.listing import listing
 from edgewise_compiler.targets.vulkan.variants import features_of, variants_for
 
 TARGET = "vulkan"
-LANGUAGE = Language(TARGET, LIMITS, "spv", shader, variants_for, features_of, listing)
+LANGUAGE = Language(TARGET, LIMITS, "spv", shader, variants_for, features_of, listing, joining=True)
 
 make = partial(make_programs, LANGUAGE)

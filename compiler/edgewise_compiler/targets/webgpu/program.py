@@ -10,6 +10,6 @@ from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.variants import features_of, variants_for
 
 TARGET = "webgpu"
-LANGUAGE = Language(TARGET, LIMITS, "wgsl", shader, variants_for, features_of)
+LANGUAGE = Language(TARGET, LIMITS, "wgsl", shader, variants_for, features_of, joining=True)
 
 make = partial(make_programs, LANGUAGE)

@@ -148,7 +148,7 @@ def test_a_kernel_that_writes_what_its_plan_reads_is_refused(compiled: Compile) 
 
 
 def test_a_buffer_beyond_the_languages_limits_is_refused(compiled: Compile) -> None:
-    narrow = type(LEAST)("Prose", 8, 256, 16 << 10, 65535, binding=1, joining=True)
+    narrow = type(LEAST)("Prose", 8, 256, 16 << 10, 65535, binding=1)
     with pytest.raises(UnsupportedError, match="Prose binds 0 at a time") as error:
         compiled(Language("metal", narrow, "txt", in_prose, PROSE.variants, PROSE.features))
     assert error.value.code == "unsupported.binding"

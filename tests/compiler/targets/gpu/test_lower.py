@@ -10,6 +10,7 @@ import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
+from edgewise_compiler.kernels.gpu.limits import LEAST, check_limits
 from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.options import Bounds
 from edgewise_compiler.quantize import find_preset
@@ -19,6 +20,7 @@ from edgewise_compiler.targets.webgpu.program import LANGUAGE
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.format.plan import Plan
+from tests.compiler.kernels.every_kernel import QWEN3, gpu_calls, kernels_of
 from tests.compiler.targets.webgpu.programs import program_plans
 
 Plans = dict[str, Plan]
@@ -100,6 +102,18 @@ def test_sequences_of_a_long_context_go_in_turn_only_where_one_is_long(
     assert launches["decode_few"] == launches["decode_together"] == 1 + 6 * LAYERS + 1 + SAMPLING
     assert launches["decode"] == launches["decode_few"] + 2 * LAYERS * 2  # 6, 6 and 4 of them
     assert low.bounds == bounds
+
+
+@pytest.mark.parametrize(("heads", "joined"), [(32, True), (128, False)])
+def test_a_linear_joins_the_segments_of_as_many_heads_as_it_has_room_for(
+    heads: int, joined: bool
+) -> None:
+    hf = {**QWEN3, "num_attention_heads": heads, "num_key_value_heads": 8, "head_dim": 96}
+    variant = next(v for v in variants_for("q4") if not (v.subgroups or v.serial))
+    calls = list(gpu_calls(hf, Bounds(rows=16, batch=2, context=1024), "q4", variant))
+    for function in kernels_of(iter(calls)).values():
+        check_limits(function, LEAST)
+    assert any("_joined_" in name for name in kernels_of(iter(calls))) is joined
 
 
 def test_serial_programs_launch_their_norms_and_have_one_prefill(

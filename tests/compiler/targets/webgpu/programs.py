@@ -18,7 +18,7 @@ from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.plans import PlanSet, plans
 from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import param_tensors
-from edgewise_compiler.targets.webgpu.limits import LIMITS
+from edgewise_compiler.targets.webgpu.program import LANGUAGE
 
 BOUNDS = Bounds(rows=512, batch=8, context=1024)
 
@@ -39,5 +39,7 @@ def program_plans(
         build_graphs(family, cfg, widths, passes) for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
     )
     shared = shared_sizes(many)
-    low = GpuLowering(shared, bounds, tensors, schemes, variant.kv_dtype, variant, parts, LIMITS)
-    return low, plans(low, many, few)
+    low = GpuLowering(
+        shared, bounds, tensors, schemes, variant.kv_dtype, variant, parts, LANGUAGE.limits
+    )
+    return low, plans(low, many, few, joining=LANGUAGE.joining)

@@ -85,6 +85,10 @@ def test_nothing_is_lost_and_lines_fit(text: str, width: int, size: int) -> None
     assert found == wrapped(text, width)
     assert "".join(found.split()) == "".join(text.split())
     if "```" not in text and "~~~" not in text:
+        given_lines, longest = text.split("\n"), max(map(cell_len, text.split() or [""]))
+        indent = max(len(line) - len(line.lstrip(" ")) for line in given_lines)
+        if longest + indent < width:
+            assert max(map(cell_len, found.split("\n"))) < width
         for line in found.split("\n"):
             # The first word comes after whatever a line is indented by.
             for word in list(NARROW.finditer(line))[1:]:

@@ -34,7 +34,6 @@ from edgewise_compiler.kernels.attention import (
     first_seen,
     log2_cap,
     score_scale,
-    segments_of,
     sinks_arg,
     spread,
     trait_names,
@@ -58,7 +57,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     spoiled,
     within,
 )
-from edgewise_compiler.kernels.gpu.attention.merge import Slice, part_arg, slices_of
+from edgewise_compiler.kernels.gpu.attention.merge import Slice, few_segments, part_arg, slices_of
 from edgewise_compiler.kernels.gpu.attention.newest import Newest, combines, newest_arguments
 from edgewise_compiler.kernels.gpu.attention.shares import Share, whole
 from edgewise_compiler.kernels.gpu.limits import Limits
@@ -392,11 +391,7 @@ def _segments(
                 keys = bind(T.min(length - thread.x * SEGMENT, SEGMENT))
                 attend(head, heads, thread.x, keys, low_of(thread.x))
                 return
-            segments = bind(T.min(segments_of(length), kept))
-            begin = None
-            if first is not None:
-                begin = bind(T.min(T.floordiv(first, SEGMENT), kept - 1))
-                segments = bind(T.max(1, segments - begin))
+            segments, begin = few_segments(spec, length, kept)
             with T.serial(0, segments) as i:
                 segment = i if begin is None else bind(T.min(begin + i, kept - 1))
                 keys = T.min(length - segment * SEGMENT, SEGMENT)

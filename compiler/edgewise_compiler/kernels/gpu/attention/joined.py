@@ -15,13 +15,17 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention import (
     AttentionSpec,
-    first_seen,
-    segments_of,
     sinks_arg,
     trait_names,
 )
 from edgewise_compiler.kernels.function import Arg, table_arg
-from edgewise_compiler.kernels.gpu.attention.merge import Slice, pair, part_arg, slices_of
+from edgewise_compiler.kernels.gpu.attention.merge import (
+    Slice,
+    few_segments,
+    pair,
+    part_arg,
+    slices_of,
+)
 from edgewise_compiler.kernels.gpu.attention.shares import Share
 from edgewise_compiler.kernels.gpu.operations import fma, number, splat
 from edgewise_compiler.kernels.gpu.thread import Thread, barrier, bind, local, shared, store, when
@@ -81,10 +85,7 @@ class Joined:
         there is a barrier."""
         spec, most, vectors = self.spec, self.most, self.spec.head_dim // 4
         length = bind(named["table"][0, KV_LEN] + 1)
-        segments, first = bind(T.min(segments_of(length), most)), None
-        if spec.window is not None:
-            first = bind(T.min(T.floordiv(first_seen(spec, length), SEGMENT), most - 1))
-            segments = bind(T.max(1, segments - first))
+        segments, first = few_segments(spec, length, most)
         factors = shared((self.factors,))
         state, slices = local((3,)), slices_of(vectors)
         with T.serial(0, -(-spec.heads // thread.threads)) as turn:

@@ -57,6 +57,16 @@ def slices_of(vectors: int) -> int:
     return power_of_two_up_to(_THREADS // vectors)
 
 
+def few_segments(spec: AttentionSpec, length: Expr, most: int) -> tuple[Expr, Expr | None]:
+    """How many segments the last of ``length`` positions sees, of which a sequence has ``most`` at
+    most, and the first of them; None for 0."""
+    segments = bind(T.min(segments_of(length), most))
+    if spec.window is None:
+        return segments, None
+    first = bind(T.min(T.floordiv(first_seen(spec, length), SEGMENT), most - 1))
+    return bind(T.max(1, segments - first)), first
+
+
 @dataclass(frozen=True)
 class Slice:
     """The sums over one slice of a head's segments: sum w*l, and of four elements sum w*o.
