@@ -376,13 +376,13 @@ def test_a_model_that_failed_to_load_may_be_asked_for_again(bundle: Path, tmp_pa
     run(scenario())
 
 
-def test_a_process_that_ended_is_started_again_and_told(bundle: Path) -> None:
+def test_a_process_that_ended_is_started_again_and_told(long_bundle: Path) -> None:
     told: list[str] = []
 
     async def scenario() -> None:
-        async with pool(bundle, "a", on_restart=told.append) as models:
+        async with pool(long_bundle, "a", on_restart=told.append, context=8192) as models:
             model = await models.get("a")
-            stream = model.ask(Ask(prompt=TEXT, options=LONG))
+            stream = model.ask(Ask(prompt=TEXT, options=LONG | {"max_tokens": 8000}))
             await anext(stream)
             os.kill(model.process, signal.SIGKILL)
             with pytest.raises(EngineError) as caught:
@@ -409,10 +409,11 @@ def test_a_model_may_be_sent_away(bundle: Path) -> None:
     run(scenario())
 
 
-def test_closing_ends_what_runs_and_what_loads(bundle: Path) -> None:
+def test_closing_ends_what_runs_and_what_loads(long_bundle: Path) -> None:
     async def scenario() -> None:
-        async with pool(bundle, "a", "b") as models:
-            stream = (await models.get("a")).ask(Ask(prompt=TEXT, options=LONG))
+        async with pool(long_bundle, "a", "b", context=8192) as models:
+            long = Ask(prompt=TEXT, options=LONG | {"max_tokens": 8000})
+            stream = (await models.get("a")).ask(long)
             await anext(stream)
             waiting = asyncio.create_task(models.get("b"))
             await asyncio.sleep(0)
