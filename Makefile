@@ -15,6 +15,8 @@ APP_NEEDS := $(shell find web -name node_modules -prune -o -path web/tests -prun
 NAMES  := runtime compiler sdk tools tests bench light clients hatch_build.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of Pythons, each of which would compile our sources, and every test, anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Processes of pytest. Two keep two processors busy, and each makes shaders and engines of its own.
 WORKERS ?= 2

@@ -8,8 +8,9 @@ and the full one (`make test-full`). Each has all that the one before it has.
 on a file or a test keeps a fourth of each test's cases; of tests with several parameters more,
 where it takes more for every value of each to occur, but with ``covering=False``, where cases take
 seconds and others meet the same values. Which ones is decided by a hash of their names, so it stays
-the same. The others are marked `full`, and of those that are kept the quick suite has a fourth: the
-rest is marked `landing`. So are tests that take seconds, by ``pytest.mark.landing``, and cases by
+the same. The others are marked `full`, and of those that are kept the quick suite has an eighth, as
+it has of every test of more than 16 cases, but 16 at least: the rest is marked `landing`. So are
+tests that take seconds, by ``pytest.mark.landing``, and cases by
 
     pytestmark = pytest.mark.quick(cases=1)
 
@@ -25,8 +26,11 @@ from math import ceil
 
 import pytest
 
-QUICK = 4
+QUICK = 8
 """One in so many of a sample's cases is the quick suite's."""
+
+MANY = 16
+"""Of a test that is no sample so many cases at least are the quick suite's."""
 
 
 def mark_cases(items: Iterable[pytest.Item]) -> None:
@@ -37,7 +41,7 @@ def mark_cases(items: Iterable[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("full"):
             tests[item.nodeid.partition("[")[0]].append(item)
     for cases in tests.values():
-        left, quick = cases, len(cases)
+        left, quick = cases, max(ceil(len(cases) / QUICK), MANY)
         if sampled := cases[0].get_closest_marker("sampled"):
             chosen = choose({case.nodeid: _values(case) for case in cases}, **sampled.kwargs)
             left = _mark(pytest.mark.full, cases, chosen)

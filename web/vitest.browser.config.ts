@@ -1,13 +1,21 @@
 import { defineConfig } from "vitest/config";
 import { QUICK } from "./tests/suite.ts";
 
-/** Of these files tests take many seconds each: the quick suite leaves them to that of `.ci/run`. */
+/** Of these files tests take many seconds each, or bundles do that they load (tests/browser/bundles.py):
+ * the quick suite leaves them to that of `.ci/run`. */
 const LANDING = [
   "at-rest",
   "chat-answers",
+  "choices",
+  "constrained",
+  "counts",
+  "drafts",
   "examples",
+  "experts",
   "faults",
+  "finite",
   "idle",
+  "int8-pages",
   "killed",
   "lacking",
   "lend",

@@ -57,6 +57,7 @@ def test_clients_get_all_their_tokens_and_share_nothing(engine: Engine, asked: E
     assert found(engine) == 0
 
 
+@pytest.mark.landing
 def test_only_the_second_prompt_finds_a_known_prefix(engine: Engine, asked: Edgewise) -> None:
     answer = asked.prefix(100, 10)
     assert answer["warm_over_cold"] == answer["warm_s"] / answer["cold_s"] > 0

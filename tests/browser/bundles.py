@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,17 +80,20 @@ class Made(NamedTuple):
     prefill_chunk: int = 512
 
 
-BUNDLES: Mapping[str, Made] = {
+BUNDLES: dict[str, Made] = {
     "demo-q4": Made(_demo, "q4", ("cpu", "webgpu")),
     **({"tiny-q8": Made(_tiny, "q8")} if FULL else {}),
-    "tiny-q4-kv8": Made(_tiny, "q4", kv="int8"),
-    # As tests/conftest.py compiles it, so that kernels are generated once.
-    "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),
-    **({} if QUICK else {"wide-f16": Made(_wide, "f16")}),
-    # As tests/conftest.py compiles them, too: two state groups, one of them with a window.
-    "experts-q4": Made(_experts, "q4", prefill_chunk=128),
-    "windowed-q4": Made(_windowed, "q4", prefill_chunk=128),
 }
+if not QUICK:
+    BUNDLES |= {
+        "tiny-q4-kv8": Made(_tiny, "q4", kv="int8"),
+        # As tests/conftest.py compiles it, so that kernels are generated once.
+        "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),
+        "wide-f16": Made(_wide, "f16"),
+        # As tests/conftest.py compiles them, too: two state groups, one of them with a window.
+        "experts-q4": Made(_experts, "q4", prefill_chunk=128),
+        "windowed-q4": Made(_windowed, "q4", prefill_chunk=128),
+    }
 
 
 def compile_bundles(out: Path) -> list[Path]:

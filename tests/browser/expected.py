@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from edgewise import Engine
-from tests.suite import FULL
+from tests.suite import FULL, QUICK
 
 TOKENS = 64 if FULL else 32
 PROGRAMS = ("cpu", "webgpu-f32", *(["webgpu-f16-subgroups"] if FULL else []))
@@ -18,14 +18,14 @@ LIKELY, LIKELY_TOKENS = 3, 8
 LIKELY_OF = "webgpu-f32"
 """Of so many prompts, tokens and this program it is told how likely they are."""
 
-EXPERTS = "webgpu-f32"
-"""A program with mixtures of experts, sinks and windows."""
-
-CODED = "webgpu-f32-kv8"
-"""A program with int8 pages."""
-
-WINDOWED = "webgpu-f32"
-"""A program with windows."""
+BUNDLE = "demo-q4"
+OTHERS = {
+    "coded": ("tiny-q4-kv8", "webgpu-f32-kv8"),
+    "experts": ("experts-q4", "webgpu-f32"),
+    "windowed": ("windowed-q4", "webgpu-f32"),
+}
+"""Bundles of which the quick suite's browsers load none, and a program of each: with int8 pages,
+mixtures of experts (sinks and windows, too), and windows."""
 
 CHATS = (
     "Hello! Who are you?",
@@ -53,11 +53,11 @@ TEXTS = (
 )
 
 
-def write_expected(bundle: Path, coded: Path, experts: Path, windowed: Path, out: Path) -> None:
+def write_expected(bundles: Path, out: Path) -> None:
     """Write greedy continuations of 20 prompts, or of a sample, to ``out``, unless it is there.
 
-    ``coded`` is a bundle with int8 pages, ``experts`` one with mixtures of experts, ``windowed``
-    one with windows, of which the same is told after prompts of their own.
+    ``bundles`` is the folder of `BUNDLE` and of `OTHERS`, of which the same is told after prompts
+    of their own.
 
     Per program and prompt: ``tokens``; ``margins``, by how much each token's logit leads the next
     best; ``deviations``, the standard deviation of the logits there, which bounds of float16
@@ -65,7 +65,8 @@ def write_expected(bundle: Path, coded: Path, experts: Path, windowed: Path, out
     """
     if out.is_file():
         return
-    expected: dict[str, object] = {"bundle": bundle.name, "prompts": [], "programs": {}}
+    bundle = bundles / BUNDLE
+    expected: dict[str, object] = {"bundle": BUNDLE, "prompts": [], "programs": {}}
     programs: dict[str, object] = {}
     prompts: list[list[int]] = []
     likely: list[object] = []
@@ -77,9 +78,9 @@ def write_expected(bundle: Path, coded: Path, experts: Path, windowed: Path, out
                 likely = [_likely(engine, prompt) for prompt in prompts[:LIKELY]]
     expected["prompts"], expected["programs"] = prompts, programs
     expected["likely"] = likely
-    expected["coded"] = _made_up(coded, CODED)
-    expected["experts"] = _made_up(experts, EXPERTS)
-    expected["windowed"] = _made_up(windowed, WINDOWED)
+    if not QUICK:
+        for name, (other, program) in OTHERS.items():
+            expected[name] = _made_up(bundles / other, program)
     out.write_text(json.dumps(expected))
 
 

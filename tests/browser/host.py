@@ -31,15 +31,15 @@ def main(out: Path, port: str) -> int:
     from tests.browser.bundles import compile_bundles
     from tests.browser.constrained import write_constrained
     from tests.browser.expected import write_expected
-    from tests.suite import FULL
+    from tests.suite import QUICK, SUITE
 
-    bundles = compile_bundles(out / "bundles")
-    expected = out / "bundles" / ("expected-full.json" if FULL else "expected.json")
     made = out / "bundles"
-    others = (made / name for name in ("tiny-q4-kv8", "experts-q4", "windowed-q4"))
-    write_expected(bundles[0], *others, expected)
-    write_constrained(bundles[0], out / "bundles" / "constrained.json")
-    print(json.dumps({"expected": str(expected), "bundles": str(out / "bundles")}), flush=True)
+    bundles = compile_bundles(made)
+    expected = made / f"expected-{SUITE}.json"
+    write_expected(made, expected)
+    if not QUICK:
+        write_constrained(bundles[0], made / "constrained.json")
+    print(json.dumps({"expected": str(expected), "bundles": str(made)}), flush=True)
     return edgewise(["serve", *map(str, bundles), "--host", "127.0.0.1", "--port", port])
 
 

@@ -121,6 +121,7 @@ def test_programs_of_two_gpu_languages_share_what_is_packed(
         assert {*program.shaders.values()} <= added
 
 
+@pytest.mark.landing
 def test_a_target_compiled_again_replaces_its_own_programs_only(
     checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
@@ -264,6 +265,7 @@ def test_programs_with_codes_and_with_floats_share_a_bundle(
     assert group.scales == ()
 
 
+@pytest.mark.landing
 def test_every_program_can_have_pages_of_codes(checkpoints: Checkpoints, tmp_path: Path) -> None:
     out = tmp_path / "bundle"
     compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), **BOUNDS, kv="int8")

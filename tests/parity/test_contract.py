@@ -169,7 +169,7 @@ def test_every_cut_of_a_prompt_gives_the_same_logits(which: Which, program: Load
         assert np.array_equal(np.concatenate([first, second]), expected), f"cut at {cut}"
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 def test_prompts_prefilled_together_get_the_logits_they_get_alone(program: LoadedProgram) -> None:
     lengths = (1, 17, 33, 5, 64)
     driver = Driver(program, pages=PAGES)
@@ -233,7 +233,7 @@ def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(
     assert tokens[1][:3] == tokens[0]
 
 
-@pytest.mark.quick(cases=4)
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_logits_first_and_the_draw_after_them_are_a_step_of_decode(
     program: LoadedProgram, size: int
@@ -282,7 +282,7 @@ def assert_decode_is_prefill(program: LoadedProgram) -> None:
 SERIAL = ("webgpu-f32-serial", "vulkan-f32-serial")
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("case", "name"),
     sampled(product(MIXTURES, (*PATHS, *SERIAL)), [(case, PATHS[0]) for case in MIXTURES]),
@@ -294,6 +294,7 @@ def test_decode_through_experts_gives_the_logits_that_prefill_gives(
         assert_decode_is_prefill(program)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("quant", "kv", "case"),
     sampled(

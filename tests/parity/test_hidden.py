@@ -29,7 +29,7 @@ INTEGERS = sampled(
 ON_GPU = sampled(CASES, ["qwen3-gqa2-tied"])
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 @pytest.mark.parametrize("case", FLOATS)
 def test_the_head_makes_the_logits_of_transformers_of_them(
     case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]

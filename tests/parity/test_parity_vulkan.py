@@ -152,6 +152,7 @@ def test_integer_prefill_adds_the_noise_of_rounded_activations(
     assert F16_NOISE < rms((found - exact) / exact.std()) < ROUNDING_NOISE
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("program", sampled(NAMES, ["vulkan-f32-subgroups"]))
 def test_greedy_tokens_are_those_of_transformers(program: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load(CASE)

@@ -189,6 +189,7 @@ def test_models_of_other_tokenizers_are_not_compared(
     assert caught.value.code == "input.tokenizer"
 
 
+@pytest.mark.landing
 def test_models_of_other_vocabularies_are_not_compared(
     bundle: Path, bundles: Callable[..., Path]
 ) -> None:

@@ -98,6 +98,7 @@ def spoiled(bundle: Path, out: Path, program: str, plan: str) -> Path:
     return out
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("plan", ["prefill", "prefill_few", "decode_few", "decode"])
 def test_a_shader_that_computes_something_else_is_refused(
     both: Path, device: WgpuDevice, tmp_path: Path, plan: str

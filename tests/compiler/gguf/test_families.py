@@ -101,7 +101,7 @@ def test_greedy_tokens_are_those_of_llama_cpp_or_near_ties(
     assert gaps(logits, answered[::-1]).max() > ROUNDED
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 @pytest.mark.sampled(one_in=6)
 @pytest.mark.parametrize("name", TINY)
 def test_compiled_logits_are_those_of_the_compiled_folder(

@@ -60,6 +60,7 @@ def test_a_folder_is_byte_for_byte_what_is_written_by_hand(
             assert tensor[key] == theirs[name][key], (name, key)
 
 
+@pytest.mark.landing
 def test_an_exported_folder_and_one_written_by_hand_answer_alike(
     checkpoints: Folders, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ CASES = {
 }
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 @pytest.mark.parametrize(
     "name", ["awq", *(pytest.param(name, marks=pytest.mark.full) for name in list(CASES)[1:])]
 )

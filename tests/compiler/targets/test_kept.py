@@ -158,6 +158,7 @@ def test_what_several_write_at_once_is_whole(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 1
 
 
+@pytest.mark.landing
 def test_what_was_not_used_for_longest_makes_room(folder: Path) -> None:
     for i in range(8):
         answer(bytes([i]) * 968, number=float(i))

@@ -127,6 +127,7 @@ def test_a_burst_stops_where_it_overflows_and_others_go_on(program: LoadedProgra
     assert_named(last.failure, 25 + len(last.tokens))
 
 
+@pytest.mark.quick(cases=1)
 def test_each_choice_ends_by_itself(program: LoadedProgram) -> None:
     asked = request(sound(3, 20), 10, temperature=2.0, seed=6, n=4, logit_bias={OVERFLOWING: 5.0})
     sequences = run(engine_of(program), [asked])

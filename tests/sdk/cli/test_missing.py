@@ -137,6 +137,7 @@ def test_doctor_says_of_a_missing_package_what_the_command_says(
     assert error in said_by_doctor(capsys)
 
 
+@pytest.mark.landing
 def test_doctor_says_of_missing_gpus_what_the_command_says(
     bundles: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,

@@ -376,6 +376,7 @@ def test_a_model_that_failed_to_load_may_be_asked_for_again(bundle: Path, tmp_pa
     run(scenario())
 
 
+@pytest.mark.landing
 def test_a_process_that_ended_is_started_again_and_told(long_bundle: Path) -> None:
     told: list[str] = []
 
@@ -409,6 +410,7 @@ def test_a_model_may_be_sent_away(bundle: Path) -> None:
     run(scenario())
 
 
+@pytest.mark.landing
 def test_closing_ends_what_runs_and_what_loads(long_bundle: Path) -> None:
     async def scenario() -> None:
         async with pool(long_bundle, "a", "b", context=8192) as models:

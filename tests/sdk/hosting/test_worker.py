@@ -103,6 +103,7 @@ def test_it_answers_as_a_model_in_this_process_does(calling: Path) -> None:
     run(scenario())
 
 
+@pytest.mark.landing
 def test_requests_of_one_child_run_beside_each_other(long_bundle: Path) -> None:
     async def scenario() -> None:
         async with (
@@ -122,6 +123,7 @@ def test_requests_of_one_child_run_beside_each_other(long_bundle: Path) -> None:
     run(scenario())
 
 
+@pytest.mark.landing
 def test_a_killed_child_ends_its_requests_and_the_next_one_has_another(long_bundle: Path) -> None:
     async def scenario() -> None:
         async with worker(long_bundle, **ENDLESS) as model:
@@ -148,6 +150,7 @@ def test_a_killed_child_ends_its_requests_and_the_next_one_has_another(long_bund
     run(scenario())
 
 
+@pytest.mark.landing
 def test_closing_the_generator_frees_what_the_request_had(long_bundle: Path) -> None:
     async def scenario() -> None:
         async with worker(long_bundle, **ENDLESS) as model:
@@ -165,6 +168,7 @@ def test_closing_the_generator_frees_what_the_request_had(long_bundle: Path) -> 
     run(scenario())
 
 
+@pytest.mark.landing
 def test_a_cancelled_task_cancels_its_request(long_bundle: Path) -> None:
     async def scenario() -> None:
         async with worker(long_bundle, **ENDLESS) as model:
@@ -261,6 +265,7 @@ def test_a_child_has_no_more_pages_than_its_limit_has_room_for(long_bundle: Path
     run(scenario())
 
 
+@pytest.mark.landing
 def test_ctrl_c_is_for_the_parent_and_sigterm_for_the_child(long_bundle: Path) -> None:
     async def scenario() -> None:
         async with worker(long_bundle, **ENDLESS) as model:
@@ -280,6 +285,7 @@ def test_ctrl_c_is_for_the_parent_and_sigterm_for_the_child(long_bundle: Path) -
     run(scenario())
 
 
+@pytest.mark.landing
 def test_no_child_is_left_after_closing(long_bundle: Path) -> None:
     async def scenario() -> None:
         async with worker(long_bundle, **ENDLESS) as model:

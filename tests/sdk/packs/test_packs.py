@@ -60,6 +60,7 @@ def cold(packed: Path) -> Completion:
     return answer
 
 
+@pytest.mark.landing
 def test_nothing_of_a_packed_prompt_is_computed(packed: Path, cold: Completion) -> None:
     answer, hits, computed = ask(packed)
     assert hits["bundle"] == tokens_in(packed) > 64
@@ -121,6 +122,7 @@ class Elsewhere(CpuDevice):
     identity = "another driver"
 
 
+@pytest.mark.landing
 def test_pages_of_another_device_are_used_and_what_follows_them_is_kept_apart(
     packed: Path, cold: Completion, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def test_a_masked_row_draws_what_is_allowed(mask: str, V: int, subgroups: bool) 
     assert tokens(rows, subgroups=subgroups) == references(rows)
 
 
+@pytest.mark.landing
 @each_variant
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 def test_nothing_is_drawn_where_no_token_is_left_or_a_logit_is_not_finite(

@@ -129,6 +129,7 @@ def test_queries_with_a_table_of_their_own_have_the_bits_of_two_launches(kv_dtyp
         same_bits(a, b)
 
 
+@pytest.mark.landing
 def test_a_step_without_sequences_writes_no_page() -> None:
     step = Step(Heads(8, 2, 64), "float16", True, NEAR)
     step.batch.step[:3] = 0
@@ -137,6 +138,7 @@ def test_a_step_without_sequences_writes_no_page() -> None:
     same_bits(pages[0], step.kv[0])
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kv_dtype", ["float16x2", "int8"])
 def test_a_token_alone_gives_the_bits_it_has_in_a_batch(kv_dtype: str) -> None:
     heads = Heads(8, 2, 64)

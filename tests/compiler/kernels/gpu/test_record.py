@@ -47,7 +47,7 @@ def on_gpu(state: State, *, advance: bool) -> dict[str, np.ndarray]:
     return arrays
 
 
-@pytest.mark.quick(cases=2)
+@pytest.mark.landing
 @pytest.mark.parametrize("advance", [False, True])
 @pytest.mark.parametrize("what", STATES)
 def test_everything_but_step_is_what_the_cpu_leaves(what: str, advance: bool) -> None:

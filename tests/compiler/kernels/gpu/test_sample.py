@@ -173,6 +173,7 @@ def test_penalties_and_biases_come_first(V: int, subgroups: bool) -> None:
     assert run(rows, subgroups=subgroups) == expected
 
 
+@pytest.mark.landing
 def test_a_banned_token_is_never_drawn_however_good() -> None:
     logits = np.zeros(SMALL, np.float32)
     logits[7] = 100.0
@@ -228,6 +229,7 @@ def test_subgroups_may_have_any_width(width: int) -> None:
     assert run(rows, subgroups=True, width=width) == expected
 
 
+@pytest.mark.landing
 @each_variant
 def test_a_row_gets_the_same_token_in_any_batch(subgroups: bool) -> None:
     rows = [

@@ -135,6 +135,7 @@ def test_kernels_use_what_is_documented_and_wgsl_spells_it_all(uses: set[Use]) -
     assert used == set(OPERATIONS) == set(WGSL)
 
 
+@pytest.mark.landing
 def test_a_language_without_vectors_can_spell_all_of_it(uses: set[Use]) -> None:
     for name, dtype, arguments in operations(uses):
         texts = [
