@@ -144,7 +144,8 @@ demo: $(DEMO)/bundle.json $(APP)
 	@test -t 0 || $(BIN)/edgewise serve $(DEMO) --check
 
 # Side by side: most of web/ waits for one browser, and the Python tests yield to it.
-test: $(SUITE_ON) $(SHADERS) $(APP) packages
+test: packages
+	@$(MAKE) --no-print-directory --jobs=2 $(SUITE_ON) $(SHADERS) $(APP)
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python
 
 test-full:

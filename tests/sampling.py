@@ -9,8 +9,8 @@ on a file or a test keeps a fourth of each test's cases; of tests with several p
 where it takes more for every value of each to occur, but with ``covering=False``, where cases take
 seconds and others meet the same values. Which ones is decided by a hash of their names, so it stays
 the same. The others are marked `full`, and of those that are kept the quick suite has an eighth, as
-it has of every test of more than 16 cases, but 16 at least: the rest is marked `landing`. So are
-tests that take seconds, by ``pytest.mark.landing``, and cases by
+it has of every test of more than eight cases, but eight at least: the rest is marked `landing`. So
+are tests that take seconds, by ``pytest.mark.landing``, and cases by
 
     pytestmark = pytest.mark.quick(cases=1)
 
@@ -29,7 +29,7 @@ import pytest
 QUICK = 8
 """One in so many of a sample's cases is the quick suite's."""
 
-MANY = 16
+MANY = 8
 """Of a test that is no sample so many cases at least are the quick suite's."""
 
 

@@ -57,6 +57,7 @@ def scaling(kernels: Path) -> Call:
     return Call("scale", "", "", (4, 1), before, {0: scaled, 2: marked}, code, made.entry)
 
 
+@pytest.mark.landing
 def test_a_call_keeps_its_fatbin(kernels: Path) -> None:
     call = scaling(kernels)
     path = save_call(kernels / "calls", call)

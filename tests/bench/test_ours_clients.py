@@ -15,6 +15,8 @@ from host_time import HostTime
 from ours_clients import ALONE, PAIRS, Edgewise
 from streams import mixed
 
+pytestmark = pytest.mark.landing
+
 
 @pytest.fixture
 def host() -> HostTime:
@@ -47,7 +49,6 @@ def answered(engine: Engine) -> int:
     return ended["length"]
 
 
-@pytest.mark.landing
 def test_clients_get_all_their_tokens_and_share_nothing(engine: Engine, asked: Edgewise) -> None:
     for clients in (1, 5):
         answer = asked.clients(clients, 40, 6)
@@ -57,7 +58,6 @@ def test_clients_get_all_their_tokens_and_share_nothing(engine: Engine, asked: E
     assert found(engine) == 0
 
 
-@pytest.mark.landing
 def test_only_the_second_prompt_finds_a_known_prefix(engine: Engine, asked: Edgewise) -> None:
     answer = asked.prefix(100, 10)
     assert answer["warm_over_cold"] == answer["warm_s"] / answer["cold_s"] > 0

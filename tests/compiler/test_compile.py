@@ -122,6 +122,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("phase", ["Packing weights", "Compiling for", "Writing the bundle"])
 def test_an_interrupt_leaves_nothing(
     phase: str, checkpoints: Callable[[str], Path], tmp_path: Path

@@ -43,6 +43,7 @@ def test_the_head_makes_the_logits_of_transformers_of_them(
     assert np.abs(logits[golden["rows"]] - golden["logits"]).max() < F32_TOLERANCE
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("case", FLOATS)
 def test_f32_states_are_those_of_the_reference(
     case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]

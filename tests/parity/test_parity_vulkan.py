@@ -27,6 +27,8 @@ from tests.parity.test_parity_webgpu import (
     top1_agrees,
 )
 
+pytestmark = pytest.mark.landing
+
 NAMES = [variant.name for variant in VARIANTS]
 CASE = "qwen3-gqa2-tied"
 
@@ -81,7 +83,6 @@ def test_f16_logits_are_near_those_of_transformers(program: str, bundles: Bundle
     assert top1_agrees(golden["logits"], logits, F16_LARGEST * spread)
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize("program", sampled(programs("f32"), ["vulkan-f32-subgroups"]))
 def test_f32_programs_of_cpu_and_vulkan_agree(program: str, bundles: BundleFactory) -> None:
     tokens = make_goldens.load(CASE)["tokens"].tolist()
@@ -152,7 +153,6 @@ def test_integer_prefill_adds_the_noise_of_rounded_activations(
     assert F16_NOISE < rms((found - exact) / exact.std()) < ROUNDING_NOISE
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize("program", sampled(NAMES, ["vulkan-f32-subgroups"]))
 def test_greedy_tokens_are_those_of_transformers(program: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load(CASE)

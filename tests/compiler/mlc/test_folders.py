@@ -122,6 +122,7 @@ def test_a_template_of_the_tokenizer_goes_before_that_of_the_folder(
         assert checkpoint.chat_template == "{{ messages }}"
 
 
+@pytest.mark.landing
 def test_a_bundle_of_a_folder_computes_nearly_what_its_floats_do(
     checkpoints: Folders, tmp_path: Path
 ) -> None:

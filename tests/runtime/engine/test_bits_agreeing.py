@@ -40,7 +40,7 @@ from tests.runtime.engine.bits import (
     text,
 )
 
-pytestmark = pytest.mark.sampled(one_in=4)
+pytestmark = [pytest.mark.sampled(one_in=4), pytest.mark.landing]
 
 OTHER = "llama-gqa2-tied-linear"
 """Another model of the same tokenizer."""
@@ -104,7 +104,6 @@ def test_preemption_changes_nothing(program: LoadedProgram, cold: dict[str, list
     assert preemptions(engine) >= 2
 
 
-@pytest.mark.landing
 def test_nor_in_the_middle_of_bursts(program: LoadedProgram, cold: dict[str, list[Said]]) -> None:
     engine = engine_of(program, pages=8, step_tokens=24)
     found = answers(engine, map(silent, LONG))

@@ -138,6 +138,7 @@ def test_each_choice_ends_by_itself(program: LoadedProgram) -> None:
     assert len({sequence.failure is None for sequence in sequences}) == 2
 
 
+@pytest.mark.quick(cases=1)
 def test_a_wrong_draft_that_overflows_ends_nobody(program: LoadedProgram) -> None:
     asked = request(sound(5, 25), 16, temperature=0, logit_bias=BANNED)
     plain = answers(engine_of(program), [asked])[0].tokens
@@ -161,6 +162,7 @@ def test_a_wrong_draft_that_overflows_ends_nobody(program: LoadedProgram) -> Non
     assert any(OVERFLOWING in draft for draft in drafted)
 
 
+@pytest.mark.quick(cases=1)
 def test_scores_of_a_text_that_overflows_are_refused(program: LoadedProgram) -> None:
     engine = engine_of(program)
     prompt = overflowing(2, 19, 5)

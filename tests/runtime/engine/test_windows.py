@@ -54,6 +54,7 @@ def test_batches_and_chunks_do_not_matter(program: LoadedProgram) -> None:
     assert answers(engine_of(program, PAGES, step_tokens=batch + 5), MIXED) == cold
 
 
+@pytest.mark.quick(cases=1)
 def test_a_prefix_is_found_where_its_window_is_there(program: LoadedProgram) -> None:
     engine = engine_of(program, PAGES)
     first, again, other = (engine.sequence(LONG) for _ in range(3))

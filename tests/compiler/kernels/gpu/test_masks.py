@@ -43,6 +43,7 @@ def test_nothing_is_drawn_where_no_token_is_left_or_a_logit_is_not_finite(
     assert tokens(rows, subgroups=subgroups) == [NOT_FINITE] * len(rows)
 
 
+@pytest.mark.landing
 @each_variant
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 def test_free_rows_draw_the_same_beside_masked_ones(V: int, subgroups: bool) -> None:

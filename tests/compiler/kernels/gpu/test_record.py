@@ -62,6 +62,7 @@ def test_everything_but_step_is_what_the_cpu_leaves(what: str, advance: bool) ->
             np.testing.assert_array_equal(found[name], expected, err_msg=name)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("options", "rows"),
     [({"limit": 21}, 0), ({"stops": (1, 2, 1, 1)}, 0), ({"eos": (7, 8, 9)}, B), ({}, B)],

@@ -185,6 +185,7 @@ def test_a_banned_token_is_never_drawn_however_good() -> None:
     assert 7 not in run(rows)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 def test_a_row_with_a_logit_that_is_not_finite_has_no_token(V: int, value: float) -> None:
@@ -332,6 +333,7 @@ def test_rows_are_searched_whole_only_where_best_tokens_do_not_tell() -> None:
     assert many.arrays["left"][: len(rows)].tolist() == [1] * len(MANY)
 
 
+@pytest.mark.landing
 def test_rows_left_and_rows_answered_stand_side_by_side() -> None:
     rows = [*rows_of("peaked", MANY), *rows_of("peaked", FEW[:2]), *rows_of("tied", [Request()])]
     together = after_sampling(rows, subgroups=True)

@@ -151,6 +151,7 @@ def test_a_language_without_vectors_can_spell_all_of_it(uses: set[Use]) -> None:
                 assert set(re.findall(r"x\d_\d", text)) == own
 
 
+@pytest.mark.landing
 def test_vectors_are_made_and_combined_as_documented(uses: set[Use]) -> None:
     vectors = [(name, dtype) for name, dtype, _ in uses if is_vector(dtype)]
     made = {name for name, _ in vectors if not name.startswith(PREFIX)}

@@ -77,6 +77,7 @@ def says_it(name: str, last: dict[str, Any]) -> bool:
             return (last["type"], last["id"], last["code"]) == ("error", "g1", "engine.gone")
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("name", APIS)
 def test_a_stream_whose_model_is_killed_says_so_and_the_next_one_is_answered(
     server: Serving, name: str
