@@ -13,7 +13,7 @@ from tests.fault.faults import KILL_AFTER, KILL_BEFORE, KINDS, REFUSALS, Fault
 pytestmark = pytest.mark.landing
 
 SHARE = ["some", pytest.param("every", marks=pytest.mark.full)]
-"""Of how many calls: in the quick suite of the first, the last and the one in the middle."""
+"""Of how many calls: in the landing suite of the first, the last and the one in the middle."""
 
 
 def chosen(count: int, share: str) -> list[int]:

@@ -129,6 +129,7 @@ def test_wide_heads_with_traits_equal_numpy(traits: Traits) -> None:
     assert off(parts, prefill(parts)) < TOLERANCE
 
 
+@pytest.mark.landing
 @each_trait
 def test_a_row_has_the_same_bits_wherever_a_prompt_is_cut(traits: Traits) -> None:
     sequence = traits.tell(GROUPED, 150)
@@ -183,6 +184,7 @@ def test_pages_behind_a_window_may_hold_anything(window: int) -> None:
         same_bits(more[9:], rows)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("what", ["keys", pytest.param("values", marks=pytest.mark.full)])
 def test_what_is_not_finite_spoils_every_row_that_sees_it(what: str) -> None:
     for token in (0, 70, 129):

@@ -122,7 +122,7 @@ class TensorInputs(Inputs):
         return multiply(launch, arrays, launch.workgroups(n=max(live, 1)))[-2]
 
 
-@pytest.mark.quick(cases=2)
+@pytest.mark.quick(cases=1)
 @each_case
 @pytest.mark.parametrize("live", [1, 13, 65, N])
 def test_outputs_equal_numpy_and_other_rows_stay(case: Case, live: int) -> None:
@@ -133,6 +133,7 @@ def test_outputs_equal_numpy_and_other_rows_stay(case: Case, live: int) -> None:
     assert not error[live:].any()
 
 
+@pytest.mark.quick(cases=1)
 @each_case
 def test_a_row_has_the_same_bits_in_either_tile_and_any_company(case: Case) -> None:
     inputs = TensorInputs(case, seed=7)
@@ -144,6 +145,7 @@ def test_a_row_has_the_same_bits_in_either_tile_and_any_company(case: Case) -> N
         np.testing.assert_array_equal(np.roll(whole, 5, axis=0), moved)
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_row_that_is_not_finite_stays_alone(few: bool, value: float) -> None:
@@ -185,6 +187,7 @@ def largest_error(change: tuple[str, str] | None = None) -> float:
     return float((np.abs(found - expected) / size).max())
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("what", WRONG)
 def test_it_is_seen_where(what: str) -> None:
     assert largest_error() <= TOLERANCE

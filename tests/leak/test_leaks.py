@@ -27,7 +27,7 @@ class Count:
 
     Attributes:
         warm: times before the first look: caches fill, threads begin.
-        few: times more in the quick suite.
+        few: times more in the landing suite.
         many: times more in the full one.
         growth: bytes in memory that may be more after `many`; what allocators keep of what was
             freed comes and goes by some MB.

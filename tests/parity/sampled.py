@@ -1,4 +1,4 @@
-"""Which of the parity cases the quick suite takes; the others are marked `full`."""
+"""Which of the parity cases the landing suite takes; the others are marked `full`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 def sampled(
     every: Iterable[Any], quick: Collection[Any], name: Callable[[Any], str] = str
 ) -> list[Any]:
-    """Parameters of a test: ``every`` value, of which the quick suite takes those in ``quick``.
+    """Parameters of a test: ``every`` value, of which the landing suite takes those in ``quick``.
 
     Values that are tuples are several parameters.
     """

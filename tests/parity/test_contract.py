@@ -86,7 +86,7 @@ GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + 
     Which("q4", "vulkan-f16-subgroups", SOME_CUTS, "int8"),
     *(which._replace(case=case) for case in MIXTURES for which in GPU_MIXTURES),
 ]
-# Where the quick suite, too, tests every instruction set; elsewhere it tests the best one.
+# Where the landing suite, too, tests every instruction set; elsewhere it tests the best one.
 EVERY_PATH = [("f32", "auto"), ("q4", "auto")]
 QUICK_MIXTURES = [
     (EXPERTS, "q4", PATHS[0]),
@@ -158,7 +158,7 @@ def whole(program: LoadedProgram) -> Floats:
     return driver.prefill([(driver.stream(), PROMPT)])[0]
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 def test_every_cut_of_a_prompt_gives_the_same_logits(which: Which, program: LoadedProgram) -> None:
     expected = whole(program)
     for cut in which.cuts:
@@ -233,7 +233,7 @@ def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(
     assert tokens[1][:3] == tokens[0]
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_logits_first_and_the_draw_after_them_are_a_step_of_decode(
     program: LoadedProgram, size: int

@@ -102,7 +102,7 @@ CODED = sampled(
 )
 
 
-@pytest.mark.quick(cases=4)
+@pytest.mark.quick(cases=2)
 @pytest.mark.parametrize("case", FLOATS)
 def test_f32_logits_are_those_of_transformers(case: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load(case)
@@ -112,7 +112,7 @@ def test_f32_logits_are_those_of_transformers(case: str, bundles: BundleFactory)
     assert error < F32_TOLERANCE
 
 
-@pytest.mark.quick(cases=4)
+@pytest.mark.quick(cases=2)
 @pytest.mark.parametrize("case", FLOATS)
 def test_f32_greedy_tokens_are_those_of_transformers(case: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load(case)
@@ -124,6 +124,7 @@ def test_f32_greedy_tokens_are_those_of_transformers(case: str, bundles: BundleF
     assert list(found.token_ids) == golden["greedy"].tolist()
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("case", HALVES)
 def test_f16_logits_are_those_of_the_rounded_weights(
     case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
@@ -135,7 +136,7 @@ def test_f16_logits_are_those_of_the_rounded_weights(
     assert np.abs(logits - reference.logits(cfg, weights, tokens)).max() < F32_TOLERANCE
 
 
-@pytest.mark.quick(cases=2)
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize(("case", "quant"), INTEGERS)
 def test_integer_logits_are_those_of_the_dequantized_reference(
     case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]

@@ -50,7 +50,7 @@ def programs(arithmetic: str) -> list[str]:
 
 
 # Between them: every scheme, both kinds of pages. A software GPU compiles a program
-# for seconds, so that the quick suite takes some programs for each, and all of them for some test.
+# for seconds, so that the landing suite takes some programs for each, and all of them for some test.
 FLOATS = sampled(
     [name for name in CASES if name.startswith(("llama", "qwen3-"))],
     ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"],
@@ -209,7 +209,7 @@ def test_greedy_tokens_are_those_of_transformers(program: str, bundles: BundleFa
     assert list(found.token_ids) == expected
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 @pytest.mark.parametrize(("case", "program"), ONCE)
 def test_a_family_gives_the_logits_and_greedy_tokens_of_transformers(
     case: str, program: str, bundles: BundleFactory

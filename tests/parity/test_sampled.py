@@ -1,4 +1,4 @@
-"""What the quick suite takes of the parity cases has every family, scheme and program in it."""
+"""What the landing suite takes of the parity cases has every family, scheme and program in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def quick(parameters: list[Any]) -> set[tuple[Any, ...]]:
     return {each.values for each in parameters if not each.marks}
 
 
-def test_every_family_is_in_the_quick_suite_on_the_cpu() -> None:
+def test_every_family_is_in_the_landing_suite_on_the_cpu() -> None:
     families = {name.split("-")[0] for name in CASES}
     assert {case.split("-")[0] for case, *_ in quick(test_parity.FLOATS)} == families
     assert quick(test_parity.CODED)
@@ -38,14 +38,14 @@ def traits(case: str, folder: Path) -> set[tuple[str, object]]:
     }
 
 
-def test_every_trait_is_in_the_quick_suite_on_gpus(tmp_path: Path) -> None:
+def test_every_trait_is_in_the_landing_suite_on_gpus(tmp_path: Path) -> None:
     on_gpu = quick(test_parity_webgpu.FLOATS + test_parity_webgpu.ONCE)
     every = {name: traits(name, tmp_path) for name in CASES}
     assert set().union(*(every[case] for case, *_ in on_gpu)) == set().union(*every.values())
     assert quick(test_parity_webgpu.CODED)
 
 
-def test_every_scheme_is_in_the_quick_suite() -> None:
+def test_every_scheme_is_in_the_landing_suite() -> None:
     assert quick(test_parity.HALVES)
     assert {quant for _, quant in quick(test_parity.INTEGERS)} == {
         "q8",

@@ -98,7 +98,7 @@ def spoiled(bundle: Path, out: Path, program: str, plan: str) -> Path:
     return out
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 @pytest.mark.parametrize("plan", ["prefill", "prefill_few", "decode_few", "decode"])
 def test_a_shader_that_computes_something_else_is_refused(
     both: Path, device: WgpuDevice, tmp_path: Path, plan: str
@@ -126,6 +126,7 @@ def test_generating_makes_nothing_and_submits_once_a_call(both: Path, device: Wg
         assert counters.readbacks - readbacks == 1 + 6
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_can_be_compared_kernel_by_kernel(
     both: Path, device: WgpuDevice, program: str
@@ -140,6 +141,7 @@ def test_programs_can_be_compared_kernel_by_kernel(
     assert len(result.differences) > 15
 
 
+@pytest.mark.landing
 def test_a_trace_ends_where_a_run_ends(both: Path, device: WgpuDevice) -> None:
     """Logits of the launches one by one are those of whole plans, bit for bit."""
     outputs = run_program(Bundle.open(both), "webgpu-f32", TOKENS, rows=8, device=device)
@@ -147,6 +149,7 @@ def test_a_trace_ends_where_a_run_ends(both: Path, device: WgpuDevice) -> None:
         assert np.array_equal(outputs["logits"], engine.score(TOKENS)[-8:])
 
 
+@pytest.mark.landing
 def test_the_command_compares_devices(both: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cpu = Bundle.open(both).manifest.programs[0].id
     assert main(["diff", f"{both}:webgpu-f32", f"{both}:{cpu}"]) == 0
@@ -184,6 +187,7 @@ def test_inspect_and_doctor_know_programs_for_gpus(
     assert "would run webgpu-" in out
 
 
+@pytest.mark.landing
 def test_a_bundle_only_for_gpus_runs_on_one(bundles: BundleFactory) -> None:
     with Engine(bundles(CASE, targets=("webgpu",))) as engine:
         assert engine.program.startswith("webgpu-")

@@ -1,6 +1,6 @@
 """Kernel tests of other folders, with every kernel in MSL on the emulator.
 
-The quick suite runs one case of each file, which a hash of their names decides.
+The landing suite runs one case of each file, which a hash of their names decides.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def alone(program: LoadedProgram) -> list[npt.NDArray[np.float32]]:
     return [vectors(engine_of(program), [asked])[0] for asked in ASKED]
 
 
-@pytest.mark.quick(cases=2)
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("options", [{}, {"step_tokens": 9}, {"step_tokens": 50}])
 def test_together_and_in_chunks_of_any_size(
     program: LoadedProgram, alone: list[npt.NDArray[np.float32]], options: dict[str, Any]
@@ -67,6 +67,7 @@ def test_together_and_in_chunks_of_any_size(
     np.testing.assert_array_equal(vectors(engine_of(program, **options), ASKED), alone)
 
 
+@pytest.mark.quick(cases=1)
 def test_beside_those_that_decode_and_that_share_their_tokens(
     program: LoadedProgram, alone: list[npt.NDArray[np.float32]]
 ) -> None:
@@ -76,6 +77,7 @@ def test_beside_those_that_decode_and_that_share_their_tokens(
     np.testing.assert_array_equal(vectors(engine, ASKED, beside=[*REQUESTS, *same]), alone)
 
 
+@pytest.mark.quick(cases=1)
 def test_after_their_pages_were_taken_away(
     program: LoadedProgram, alone: list[npt.NDArray[np.float32]]
 ) -> None:
@@ -86,6 +88,7 @@ def test_after_their_pages_were_taken_away(
     assert engine.metrics.snapshot()["num_preemptions_total"] >= 1
 
 
+@pytest.mark.landing
 def test_no_page_of_them_is_kept_or_shared(program: LoadedProgram) -> None:
     engine = engine_of(program)
     prompt = text(7, 100)

@@ -73,6 +73,7 @@ def test_a_prefix_is_found_where_its_window_is_there(program: LoadedProgram) -> 
     assert other.cached_tokens == 0
 
 
+@pytest.mark.landing
 def test_a_prefix_whose_window_has_gone_is_computed_again(program: LoadedProgram) -> None:
     """Pages are kept for nobody but those that go on where the first has ended."""
     sizes = footprint(program.bundle.manifest)
@@ -88,6 +89,7 @@ def test_a_prefix_whose_window_has_gone_is_computed_again(program: LoadedProgram
     assert answers(engine, [shorter]) == [alone(program, shorter)]
 
 
+@pytest.mark.landing
 def test_choices_share_a_prompt_longer_than_the_window(program: LoadedProgram) -> None:
     asked = request(text(23, 150), 30, temperature=0.9, seed=5, n=3)
     engine = engine_of(program, PAGES)
@@ -104,6 +106,7 @@ def test_choices_share_a_prompt_longer_than_the_window(program: LoadedProgram) -
         assert again.tokens == sequence.tokens
 
 
+@pytest.mark.landing
 def test_whoever_is_interrupted_goes_on_the_same(program: LoadedProgram) -> None:
     engine = engine_of(program, PAGES)
     sequences = [engine.sequence(asked) for asked in MIXED]
@@ -119,6 +122,7 @@ def test_whoever_is_interrupted_goes_on_the_same(program: LoadedProgram) -> None
     assert said(sequences) == [alone(program, asked) for asked in MIXED]
 
 
+@pytest.mark.quick(cases=1)
 def test_pages_are_as_many_as_the_window_covers(program: LoadedProgram) -> None:
     engine = engine_of(program, PAGES)
     sizes = footprint(program.bundle.manifest)
@@ -137,6 +141,7 @@ def test_pages_are_as_many_as_the_window_covers(program: LoadedProgram) -> None:
     assert engine._memory.held == 0
 
 
+@pytest.mark.landing
 def test_a_context_that_all_pages_could_not_hold_fits(program: LoadedProgram) -> None:
     sizes = footprint(program.bundle.manifest)
     pages = sizes.pages(256)
@@ -146,6 +151,7 @@ def test_a_context_that_all_pages_could_not_hold_fits(program: LoadedProgram) ->
     assert answers(engine, [LONG]) == [alone(program, LONG)]
 
 
+@pytest.mark.landing
 def test_all_logits_are_scored_in_as_few_pages(program: LoadedProgram) -> None:
     engine = engine_of(program, footprint(program.bundle.manifest).pages(256))
     tokens = text(25, 250)

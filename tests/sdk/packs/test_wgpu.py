@@ -1,6 +1,6 @@
 """Packs for GPUs, computed by one that the CPU plays: one for each arithmetic.
 
-web/tests/browser/packs.test.ts has a host compute one in the quick suite, too.
+web/tests/browser/packs.test.ts has a host compute one in the landing suite, too.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ const GREEDY = { maxTokens: 24, temperature: 0, ignoreEos: true };
 
 /**
  * Each adapter with a program that it runs: all kernels are compiled at every load. What is lost and
- * broken here is the same on either, so the quick suite takes the quicker one.
+ * broken here is the same on either, so the landing suite takes the quicker one.
  */
 const EVERY = [
   { adapter: "lavapipe", program: "webgpu-f16" },

@@ -14,7 +14,7 @@ interface Case {
   readonly programs: readonly string[];
 }
 
-/** It has every kind of kernel that the others have: the quick suite takes it. */
+/** It has every kind of kernel that the others have: the landing suite takes it. */
 const WHOLE = {
   adapter: "lavapipe",
   bundle: "tiny-q4-kv8",

@@ -10,7 +10,7 @@ import { by } from "./visits.ts";
 import { failStorage, takeCounts } from "./worker-patch.ts";
 
 const SEED = Number(process.env.EDGEWISE_SEED ?? 43);
-/** Which may be drawn for the quick suite: the script asks storage for a few more of each. */
+/** Which may be drawn for the landing suite: the script asks storage for a few more of each. */
 const FEWEST: StorageCounts = { read: 30, write: 36, delete: 8 };
 const LIMIT = 64 * 41_072;
 

@@ -60,7 +60,7 @@ CASES = [
 ]
 
 
-# Compiling takes all the time, so that the quick suite has every scheme and every epilogue only.
+# Compiling takes all the time, so that the landing suite has every scheme and every epilogue only.
 STORING = [case for case in CASES if case.epilogue == "store"]
 QUICK = [*STORING, CASES[3], CASES[6], CASES[9]]
 

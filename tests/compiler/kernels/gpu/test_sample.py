@@ -195,6 +195,7 @@ def test_a_row_with_a_logit_that_is_not_finite_has_no_token(V: int, value: float
     assert found == [NOT_FINITE, int(sound.logits.argmax())] * (len(rows) // 2)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_row_with_nothing_above_minus_infinity_has_no_token(temperature: float) -> None:
     logits = np.full(SMALL, -np.inf, np.float32)
