@@ -9,7 +9,7 @@ on a file or a test keeps a fourth of each test's cases; of tests with several p
 where it takes more for every value of each to occur, but with ``covering=False``, where cases take
 seconds and others meet the same values. Which ones is decided by a hash of their names, so it stays
 the same. The others are marked `full`, and of those that are kept the quick suite has an eighth, as
-it has of every test of more than eight cases, but eight at least: the rest is marked `landing`. So
+it has of every test of more than four cases, but four at least: the rest is marked `landing`. So
 are tests that take seconds, by ``pytest.mark.landing``, and cases by
 
     pytestmark = pytest.mark.quick(cases=1)
@@ -29,7 +29,7 @@ import pytest
 QUICK = 8
 """One in so many of a sample's cases is the quick suite's."""
 
-MANY = 8
+MANY = 4
 """Of a test that is no sample so many cases at least are the quick suite's."""
 
 
@@ -48,9 +48,8 @@ def mark_cases(items: Iterable[pytest.Item]) -> None:
             quick = ceil(len(left) / QUICK)
         if few := cases[0].get_closest_marker("quick"):
             quick = min(quick, few.kwargs["cases"])
-        if quick < len(left):
-            names = sorted((case.nodeid for case in left), key=by_hash)
-            _mark(pytest.mark.landing, left, set(names[:quick]))
+        names = [case.nodeid for case in left if not case.get_closest_marker("landing")]
+        _mark(pytest.mark.landing, left, set(sorted(names, key=by_hash)[:quick]))
 
 
 def choose(

@@ -201,7 +201,7 @@ def test_a_sequence_decodes_alike_alone_and_in_any_batch(program: LoadedProgram)
                 assert np.array_equal(logits[row], alone[n][step]), f"batch {size}, length {n}"
 
 
-@pytest.mark.quick(cases=2)
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("burst", [2, 3, 8, 16])
 def test_a_burst_is_its_single_steps(program: LoadedProgram, burst: int) -> None:
     driver = Driver(program, pages=PAGES)

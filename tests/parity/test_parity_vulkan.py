@@ -37,7 +37,7 @@ def programs(arithmetic: str) -> list[str]:
     return [variant.name for variant in VARIANTS if variant.arithmetic("f32") == arithmetic]
 
 
-# The kernels are WebGPU's, whose tests go through all cases: of these the landing suite takes a few.
+# The kernels are WebGPU's, whose tests go through all cases: the landing suite takes few of these.
 QUANTIZED = sampled(product(["llama-gqa4-bias-llama3"], reference.INTEGERS, NAMES), [])
 SAME_BITS = sampled(
     [

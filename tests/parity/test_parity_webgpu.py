@@ -50,7 +50,7 @@ def programs(arithmetic: str) -> list[str]:
 
 
 # Between them: every scheme, both kinds of pages. A software GPU compiles a program
-# for seconds, so that the landing suite takes some programs for each, and all of them for some test.
+# for seconds: the landing suite takes some programs for each, and all of them for some test.
 FLOATS = sampled(
     [name for name in CASES if name.startswith(("llama", "qwen3-"))],
     ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"],

@@ -70,12 +70,15 @@ DIFFERING = [
 
 
 def params(programs: Iterable[Which]) -> list[Any]:
-    """Programs to parametrize tests with: a software GPU takes its time, and runs one in two."""
-    slow = {which for which in programs if which.gpu and which.kv == "int8"}
-    return [
-        pytest.param(which, id=str(which), marks=[pytest.mark.full] if which in slow else [])
-        for which in programs
-    ]
+    """Programs to parametrize tests with: a software GPU takes its time, and runs one in two before
+    a change lands."""
+
+    def marks(which: Which) -> list[pytest.MarkDecorator]:
+        if not which.gpu:
+            return []
+        return [pytest.mark.full if which.kv == "int8" else pytest.mark.landing]
+
+    return [pytest.param(which, id=str(which), marks=marks(which)) for which in programs]
 
 
 @dataclass(frozen=True)

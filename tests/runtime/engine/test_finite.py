@@ -29,8 +29,10 @@ from tests.runtime.engine.bits import PAGES, answers, engine_of, request, text
 TARGETS = ("cpu", "webgpu")
 PROGRAMS = [
     "cpu",
-    "webgpu-f16-subgroups",
-    "webgpu-f32",
+    *(
+        pytest.param(name, marks=pytest.mark.landing)
+        for name in ("webgpu-f16-subgroups", "webgpu-f32")
+    ),
     *(
         pytest.param(name, marks=pytest.mark.full)
         for name in ("webgpu-f16", "webgpu-f32-serial", "webgpu-a8-subgroups")

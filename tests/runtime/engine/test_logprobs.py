@@ -39,7 +39,11 @@ def bundle(bundles: BundleFactory) -> Bundle:
     return Bundle.open(bundles("qwen3-gqa2-tied", "q4", targets=("cpu", "webgpu")))
 
 
-@pytest.fixture(params=DEVICES)
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[] if name == "cpu" else [pytest.mark.landing]) for name in DEVICES
+    ]
+)
 def program(request: pytest.FixtureRequest, bundle: Bundle) -> Iterator[LoadedProgram]:
     wanted = None if request.param == "cpu" else request.param
     device = DEVICES[request.param]()

@@ -165,6 +165,7 @@ def penalized_rows(V: int) -> list[Row]:
     ]
 
 
+@pytest.mark.landing
 @each_variant
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 def test_penalties_and_biases_come_first(V: int, subgroups: bool) -> None:
@@ -202,6 +203,7 @@ def test_a_row_with_nothing_above_minus_infinity_has_no_token(temperature: float
     assert run([Row(logits, Request(temperature=temperature))]) == [NOT_FINITE]
 
 
+@pytest.mark.landing
 def test_penalties_and_biases_do_not_make_large_logits_infinite() -> None:
     logits = SHAPES["peaked"](SMALL, 5)
     logits[9] = FLOAT_MAX
@@ -210,6 +212,7 @@ def test_penalties_and_biases_do_not_make_large_logits_infinite() -> None:
     assert run(rows) == [9, 9, 9]
 
 
+@pytest.mark.landing
 def test_stopped_rows_are_left_alone() -> None:
     rows = [Row(SHAPES["peaked"](SMALL, i), stop=i % 2) for i in range(4)]
     found = run(rows)
@@ -243,6 +246,7 @@ def test_a_row_gets_the_same_token_in_any_batch(subgroups: bool) -> None:
     assert run(rows[::-1], subgroups=subgroups) == together[::-1]
 
 
+@pytest.mark.landing
 def test_decode_draws_for_the_position_after_its_own_token() -> None:
     request = Request(temperature=1.0, seed=5)
     rows = [Row(SHAPES["flat"](SMALL, 1), request, kv_len=i) for i in range(B)]
@@ -259,6 +263,7 @@ def barely_above(share: float, V: int) -> float:
     return float(value)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("tokens", [2, 90, 2700])
 def test_top_p_is_taken_to_its_last_bit(tokens: int) -> None:
     request = Request(temperature=1.0, top_p=barely_above(tokens, LARGE))
@@ -268,6 +273,7 @@ def test_top_p_is_taken_to_its_last_bit(tokens: int) -> None:
     assert run(rows) == expected
 
 
+@pytest.mark.landing
 @pytest.mark.full
 def test_many_draws_are_those_of_the_reference() -> None:
     nothing = np.zeros(LARGE, int)
@@ -322,6 +328,7 @@ MANY = [
 ]
 
 
+@pytest.mark.landing
 def test_rows_are_searched_whole_only_where_best_tokens_do_not_tell() -> None:
     rows = rows_of("peaked", FEW)
     few = after_sampling(rows)
@@ -343,6 +350,7 @@ def test_rows_left_and_rows_answered_stand_side_by_side() -> None:
     assert [run([row], subgroups=True)[0] for row in rows] == together.tokens
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("likely", [1, 90, 700])
 def test_top_p_is_taken_to_its_last_bit_among_the_best_tokens(likely: int) -> None:
     """So many equal tokens, and others that weigh nothing: every share of them is a number."""
@@ -356,6 +364,7 @@ def test_top_p_is_taken_to_its_last_bit_among_the_best_tokens(likely: int) -> No
     assert not after.arrays["left"][: len(rows)].any()
 
 
+@pytest.mark.landing
 def test_drawing_reads_no_tokens_but_those_beside_the_best() -> None:
     rows = rows_of("peaked", [DEFAULTS, replace(DEFAULTS, top_k=3), replace(DEFAULTS, min_p=0.1)])
     layout, count = Layout(padded(LARGE)), len(rows)
@@ -412,6 +421,7 @@ def test_a_row_is_blocks_of_whole_groups_and_no_more_than_threads(
     assert layout.words == columns + layout.blocks * (threads + 4) + 4
 
 
+@pytest.mark.landing
 @pytest.mark.full
 def test_a_vocabulary_of_more_than_two_vectors_a_thread() -> None:
     rows = rows_of("peaked", [*FEW, MANY[0]], 600_000)
