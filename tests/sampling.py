@@ -8,8 +8,8 @@ and the full one (`make test-full`). Each has all that the one before it has.
 on a file or a test keeps a fourth of each test's cases; of tests with several parameters more,
 where it takes more for every value of each to occur, but with ``covering=False``, where cases take
 seconds and others meet the same values. Which ones is decided by a hash of their names, so it stays
-the same. The others are marked `full`, and of those that are kept the quick suite has an eighth, as
-it has of every test of more than four cases, but four at least: the rest is marked `landing`. So
+the same. The others are marked `full`, and of those that are kept the quick suite has a sixteenth,
+as it has of every test of more than four cases, but four at least: the rest is marked `landing`. So
 are tests that take seconds, by ``pytest.mark.landing``, and cases by
 
     pytestmark = pytest.mark.quick(cases=1)
@@ -26,7 +26,7 @@ from math import ceil
 
 import pytest
 
-QUICK = 8
+QUICK = 16
 """One in so many of a sample's cases is the quick suite's."""
 
 MANY = 4

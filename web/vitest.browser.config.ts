@@ -4,6 +4,7 @@ import { QUICK } from "./tests/suite.ts";
 /** Of these files tests take many seconds each, or bundles do that they load (tests/browser/bundles.py):
  * the quick suite leaves them to that of `.ci/run`. */
 const LANDING = [
+  "app",
   "at-rest",
   "chat-answers",
   "choices",

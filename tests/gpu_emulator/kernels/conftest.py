@@ -1,6 +1,7 @@
 """Kernel tests of other folders, with every kernel in CUDA C on the emulator.
 
-The quick suite runs one case of each file, which a hash of their names decides.
+The landing suite runs one case of each file, which a hash of their names decides, the quick one of
+three.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.gpu_emulator.execute import run_shader
 from tests.gpu_emulator.share import mark_all_but
 
 HERE = Path(__file__).parent
+QUICK = ("test_attention.py", "test_matvec.py", "test_sample.py")
 
 
 @pytest.fixture(autouse=True)
@@ -32,4 +34,4 @@ def on_the_emulator() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before what the files that these come from say of samples
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    mark_all_but(1, items, HERE)
+    mark_all_but(1, items, HERE, quick=QUICK)

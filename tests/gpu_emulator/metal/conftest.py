@@ -33,4 +33,4 @@ def on_the_emulator() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before what the files that these come from say of samples
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    mark_all_but(1, items, HERE, quick=False)
+    mark_all_but(1, items, HERE)
