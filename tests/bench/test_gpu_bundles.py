@@ -119,6 +119,7 @@ def test_twice_the_work_takes_longer_by_either_clock(gpu: TimedGpu) -> None:
     assert copy(32 << 20) > 2 * copy(1 << 20) > 0
 
 
+@pytest.mark.landing
 def test_copying_has_a_speed(gpu: TimedGpu) -> None:
     found = bandwidth(gpu, rounds=1, size=4 << 20)
     assert found.keys() == {"copy_buffer", "copy_shader", "read_shader"}

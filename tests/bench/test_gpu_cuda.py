@@ -66,6 +66,7 @@ def test_a_call_keeps_its_fatbin(kernels: Path) -> None:
     assert (again.fatbin, again.fatbin_entry) == (call.fatbin, "scale_kernel")
 
 
+@pytest.mark.landing
 def test_recorded_calls_pass_where_the_answer_is_right_and_only_there(kernels: Path) -> None:
     call = scaling(kernels)
     wrong = replace(call, kernel="wrong", after={0: call.after[0] + 1, 2: call.after[2]})

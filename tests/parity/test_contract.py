@@ -180,7 +180,7 @@ def test_prompts_prefilled_together_get_the_logits_they_get_alone(program: Loade
         assert np.array_equal(one, other)
 
 
-@pytest.mark.quick(cases=1)
+@pytest.mark.landing
 def test_a_sequence_decodes_alike_alone_and_in_any_batch(program: LoadedProgram) -> None:
     lengths = (3, 16, 40, 63, 64, 65, 20, 1)
     alone = {}
@@ -260,6 +260,7 @@ def test_logits_first_and_the_draw_after_them_are_a_step_of_decode(
     assert found[0] == found[1]
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize(
     ("quant", "name", "kv"), sampled(AGREEING, [each for each in AGREEING if is_quick(*each)])
 )

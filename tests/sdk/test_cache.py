@@ -21,6 +21,7 @@ from tests.sdk.hub.repositories import FOLDER
 from tests.sdk.hub.small_hub import SmallHub
 
 
+@pytest.mark.landing
 def test_a_checkpoint_is_compiled_once(first_use: FirstUse) -> None:
     made = cached_bundle(first_use.checkpoint)
     assert made.is_relative_to(bundles_folder())

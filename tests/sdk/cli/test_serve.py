@@ -166,6 +166,7 @@ def test_a_port_is_a_number_up_to_65535(port: str, capsys: pytest.CaptureFixture
     assert f"'{port}' is no port" in capsys.readouterr().err
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
 def test_it_says_what_it_offers_and_who_could_read_it(
     both: Path, tmp_path: Path, host: str, warned: bool
@@ -202,6 +203,7 @@ def test_a_context_that_is_small_for_agents_is_said(
     assert f"A context of {tokens} tokens is small for coding agents" in rest
 
 
+@pytest.mark.landing
 def test_by_https_it_says_its_addresses_and_how_to_know_its_certificate(both: Path) -> None:
     argv = (both, "--tls", "--allow-host", "my-box", "--host", "0.0.0.0")
     served = Served(*argv, EDGEWISE_API_KEY="sk-edgewise-0123456789")

@@ -154,6 +154,7 @@ def test_lines_are_typed_and_pasted_and_answers_wrap(bundle: Path, tmp_path: Pat
     assert wrap.push(turns[0].answer) + wrap.finish() in shown
 
 
+@pytest.mark.landing
 def test_what_was_typed_is_there_next_time_and_answers_may_go_to_a_file(
     bundle: Path, engine: Engine, tmp_path: Path
 ) -> None:
@@ -171,6 +172,7 @@ def test_what_was_typed_is_there_next_time_and_answers_may_go_to_a_file(
     assert answers.read_text() == engine.chat(asked, max_tokens=4, temperature=0).text + "\n"
 
 
+@pytest.mark.landing
 def test_interrupts_stop_an_answer_and_do_not_lose_the_conversation(
     bundle: Path, engine: Engine, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ import type { GenerationEngine, Running } from "../../engine/engine.ts";
 import { MAX_BIAS } from "../../engine/sampling.ts";
 import type { Request } from "../../engine/sequence.ts";
 import { EdgewiseError } from "../../errors.ts";
-import { FULL, QUICK } from "../suite.ts";
+import { FULL } from "../suite.ts";
 import { EOS, expectedTokens, VOCAB } from "./expected.ts";
 import { Maze } from "./maze.ts";
 import { poisoning } from "./poison.ts";
@@ -226,7 +226,7 @@ test.each([
   await happen(new World(seed, kind, late));
 });
 
-const SEEDS = FULL ? 24 : QUICK ? 1 : 2;
+const SEEDS = FULL ? 24 : 2;
 const WINDOWED: readonly Windows[] = [[null, 40], [24], [null, 9, 70]];
 const KINDS_OF_PAGES = Object.keys(KINDS) as Kind[];
 
