@@ -27,7 +27,6 @@ const LANDING = [
   "remote",
   "selftest",
   "storage-faults",
-  "tokens",
   "windowed",
 ];
 

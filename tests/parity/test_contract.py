@@ -158,7 +158,7 @@ def whole(program: LoadedProgram) -> Floats:
     return driver.prefill([(driver.stream(), PROMPT)])[0]
 
 
-@pytest.mark.landing
+@pytest.mark.quick(cases=1)
 def test_every_cut_of_a_prompt_gives_the_same_logits(which: Which, program: LoadedProgram) -> None:
     expected = whole(program)
     for cut in which.cuts:
@@ -180,7 +180,7 @@ def test_prompts_prefilled_together_get_the_logits_they_get_alone(program: Loade
         assert np.array_equal(one, other)
 
 
-@pytest.mark.landing
+@pytest.mark.quick(cases=1)
 def test_a_sequence_decodes_alike_alone_and_in_any_batch(program: LoadedProgram) -> None:
     lengths = (3, 16, 40, 63, 64, 65, 20, 1)
     alone = {}

@@ -209,7 +209,7 @@ def test_greedy_tokens_are_those_of_transformers(program: str, bundles: BundleFa
     assert list(found.token_ids) == expected
 
 
-@pytest.mark.landing
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize(("case", "program"), ONCE)
 def test_a_family_gives_the_logits_and_greedy_tokens_of_transformers(
     case: str, program: str, bundles: BundleFactory

@@ -138,7 +138,8 @@ def test_nothing_is_left_of_engines_that_were_closed(bundle: Path, tmp_path: Pat
     before = left()
     for _ in range(5):
         use()
-    assert left() == before
+    # What tests before this one left behind may be gone by now.
+    assert all(now <= then for now, then in zip(left(), before, strict=True))
 
 
 def test_a_dropped_engine_ends_its_thread(bundle: Path) -> None:
