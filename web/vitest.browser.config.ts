@@ -27,6 +27,7 @@ const LANDING = [
   "remote",
   "selftest",
   "storage-faults",
+  "tokens",
   "windowed",
 ];
 

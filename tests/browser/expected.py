@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from edgewise import Engine
-from tests.suite import FULL, QUICK
+from tests.suite import FULL
 
 TOKENS = 64 if FULL else 32
 PROGRAMS = ("cpu", "webgpu-f32", *(["webgpu-f16-subgroups"] if FULL else []))
@@ -24,8 +24,8 @@ OTHERS = {
     "experts": ("experts-q4", "webgpu-f32"),
     "windowed": ("windowed-q4", "webgpu-f32"),
 }
-"""Bundles of which the quick suite's browsers load none, and a program of each: with int8 pages,
-mixtures of experts (sinks and windows, too), and windows."""
+"""Other bundles, and a program of each: with int8 pages, mixtures of experts (sinks and windows,
+too), and windows."""
 
 CHATS = (
     "Hello! Who are you?",
@@ -78,9 +78,8 @@ def write_expected(bundles: Path, out: Path) -> None:
                 likely = [_likely(engine, prompt) for prompt in prompts[:LIKELY]]
     expected["prompts"], expected["programs"] = prompts, programs
     expected["likely"] = likely
-    if not QUICK:
-        for name, (other, program) in OTHERS.items():
-            expected[name] = _made_up(bundles / other, program)
+    for name, (other, program) in OTHERS.items():
+        expected[name] = _made_up(bundles / other, program)
     out.write_text(json.dumps(expected))
 
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { FULL, QUICK } from "../suite.ts";
+import { FULL } from "../suite.ts";
 import { asking, compare, type Say } from "./comparing.ts";
 import { type Bound, FLOAT16, FLOAT32, INTEGERS, readExpected } from "./expected.ts";
 import type { AdapterName } from "./launch.ts";
@@ -44,10 +44,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-/** Each compiles for ten seconds or more. */
-const TAKEN = QUICK ? CASES.slice(0, 1) : CASES;
-
-describe.each(TAKEN)("$program on $adapter", ({ adapter, program, chosen, against }) => {
+describe.each(CASES)("$program on $adapter", ({ adapter, program, chosen, against }) => {
   let session: Session;
   let say: Say;
   const expected = readExpected();
