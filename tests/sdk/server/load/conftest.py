@@ -54,7 +54,7 @@ class Served:
 
         async def sizes() -> list[int]:
             kinds = (PatientProtocol, SocketProtocol)
-            found = [one for one in gc.get_objects() if isinstance(one, kinds)]
+            found = [one for one in gc.get_objects() if issubclass(type(one), kinds)]
             open_ones = [one.transport for one in found if not one.transport.is_closing()]
             return [one.get_write_buffer_size() for one in open_ones]
 
@@ -65,7 +65,7 @@ class Served:
 
         async def count() -> int:
             kinds = (PatientProtocol, SocketProtocol)
-            found = [one.transport for one in gc.get_objects() if isinstance(one, kinds)]
+            found = [one.transport for one in gc.get_objects() if issubclass(type(one), kinds)]
             numbers = {one.get_extra_info("socket").fileno() for one in found if one is not None}
             return len(numbers - {-1})
 
