@@ -143,7 +143,8 @@ demo: $(DEMO)/bundle.json $(APP)
 	@$(BIN)/edgewise chat $(DEMO)
 	@test -t 0 || $(BIN)/edgewise serve $(DEMO) --check
 
-# Side by side: most of web/ waits for one browser, and the Python tests yield to it.
+# Side by side: most of web/ waits for one browser, and the Python tests yield to it. Packages come
+# before that: $(WEB) asks for Node, and two of apt would get in each other's way.
 test: packages
 	@$(MAKE) --no-print-directory --jobs=2 $(SUITE_ON) $(SHADERS) $(APP)
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python

@@ -14,7 +14,8 @@ are tests that take seconds, by ``pytest.mark.landing``, and cases by
 
     pytestmark = pytest.mark.quick(cases=1)
 
-which leaves the quick suite so many of each test.
+which leaves the quick suite so many of each test, by ``cases=0`` none of a file's tests but those
+that say another number.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def mark_cases(items: Iterable[pytest.Item]) -> None:
             left = _mark(pytest.mark.full, cases, chosen)
             quick = ceil(len(left) / QUICK)
         if few := cases[0].get_closest_marker("quick"):
-            quick = min(quick, few.kwargs["cases"])
+            quick = few.kwargs["cases"]
         names = [case.nodeid for case in left if not case.get_closest_marker("landing")]
         _mark(pytest.mark.landing, left, set(sorted(names, key=by_hash)[:quick]))
 

@@ -81,6 +81,14 @@ def test_the_quick_suite_has_a_share_of_a_sample_and_as_many_cases_as_are_said(
         @cases
         def test_few_of_a_sample(n): ...
 
+        @pytest.mark.quick(cases=12)
+        @cases
+        def test_more(n): ...
+
+        @pytest.mark.quick(cases=0)
+        @cases
+        def test_none(n): ...
+
         @cases
         def test_many(n): ...
 
@@ -99,8 +107,14 @@ def test_the_quick_suite_has_a_share_of_a_sample_and_as_many_cases_as_are_said(
     def count(suite: str) -> dict[str, int]:
         return Counter(name.partition("[")[0] for name in suites[suite])
 
-    few = {"test_few": 3, "test_few_of_a_sample": 2}
-    assert count("quick") == {"test_sampled": 2, **few, "test_many": 4, "test_other": 1}
+    few = {"test_few": 3, "test_few_of_a_sample": 3}
+    assert count("quick") == {
+        "test_sampled": 2,
+        **few,
+        "test_more": 12,
+        "test_many": 4,
+        "test_other": 1,
+    }
     assert set(suites["quick"]) < set(suites["landing"])
     assert count("landing")["test_few_of_a_sample"] == count("landing")["test_sampled"] == 20
     assert count("landing")["test_few"] == 40

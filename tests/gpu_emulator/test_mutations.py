@@ -91,7 +91,7 @@ def test_what_no_kernel_may_do_is_found(change: tuple[str, str], message: str) -
         normalized(change)
 
 
-@pytest.mark.quick(cases=2)
+@pytest.mark.quick(cases=5)
 @pytest.mark.parametrize(
     ("kernel", "change"),
     [

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from time import sleep
@@ -17,6 +18,7 @@ import pytest
 from edgewise import EdgewiseError, Engine, Generation, Settings
 from edgewise_runtime.devices.cpu.device import _kernels
 from edgewise_runtime.errors import EngineError
+from tests.leak.usage import Usage, settled
 from tests.sdk.cli.commands import environment
 from tests.sdk.gate import PATIENCE, Gate
 
@@ -131,15 +133,14 @@ def test_nothing_is_left_of_engines_that_were_closed(bundle: Path, tmp_path: Pat
             engine.choices(TEXT * 3, n=3, max_tokens=3)
             engine.submit(TEXT, **LONG)
 
-    def left() -> tuple[int, int]:
-        return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+    def left() -> Usage:
+        return replace(settled(), resident=0)
 
     use()  # What a process needs once, it keeps.
     before = left()
     for _ in range(5):
         use()
-    # What tests before this one left behind may be gone by now.
-    assert all(now <= then for now, then in zip(left(), before, strict=True))
+    assert left() == before
 
 
 def test_a_dropped_engine_ends_its_thread(bundle: Path) -> None:

@@ -15,6 +15,9 @@ from edgewise_runtime.kv.holding import GONE
 from tests.conftest import BundleFactory
 from tests.runtime.engine.bits import REQUESTS, TOP, alone, answers, engine_of, request, said, text
 
+# Each of these models is compiled for seconds, for none but these tests.
+pytestmark = pytest.mark.quick(cases=0)
+
 PAGES = 200
 LONG = request(text(21, 190), 40, temperature=0.0, **TOP)
 """Beyond the windows of all of these models many times."""
@@ -46,7 +49,6 @@ def program(request: pytest.FixtureRequest, bundles: BundleFactory) -> Iterator[
         yield loaded
 
 
-@pytest.mark.landing
 def test_batches_and_chunks_do_not_matter(program: LoadedProgram) -> None:
     cold = [alone(program, asked) for asked in MIXED]
     assert answers(engine_of(program, PAGES), MIXED) == cold
@@ -73,7 +75,6 @@ def test_a_prefix_is_found_where_its_window_is_there(program: LoadedProgram) -> 
     assert other.cached_tokens == 0
 
 
-@pytest.mark.landing
 def test_a_prefix_whose_window_has_gone_is_computed_again(program: LoadedProgram) -> None:
     """Pages are kept for nobody but those that go on where the first has ended."""
     sizes = footprint(program.bundle.manifest)
@@ -89,7 +90,6 @@ def test_a_prefix_whose_window_has_gone_is_computed_again(program: LoadedProgram
     assert answers(engine, [shorter]) == [alone(program, shorter)]
 
 
-@pytest.mark.landing
 def test_choices_share_a_prompt_longer_than_the_window(program: LoadedProgram) -> None:
     asked = request(text(23, 150), 30, temperature=0.9, seed=5, n=3)
     engine = engine_of(program, PAGES)
@@ -106,7 +106,6 @@ def test_choices_share_a_prompt_longer_than_the_window(program: LoadedProgram) -
         assert again.tokens == sequence.tokens
 
 
-@pytest.mark.landing
 def test_whoever_is_interrupted_goes_on_the_same(program: LoadedProgram) -> None:
     engine = engine_of(program, PAGES)
     sequences = [engine.sequence(asked) for asked in MIXED]
@@ -141,7 +140,6 @@ def test_pages_are_as_many_as_the_window_covers(program: LoadedProgram) -> None:
     assert engine._memory.held == 0
 
 
-@pytest.mark.landing
 def test_a_context_that_all_pages_could_not_hold_fits(program: LoadedProgram) -> None:
     sizes = footprint(program.bundle.manifest)
     pages = sizes.pages(256)
@@ -151,7 +149,6 @@ def test_a_context_that_all_pages_could_not_hold_fits(program: LoadedProgram) ->
     assert answers(engine, [LONG]) == [alone(program, LONG)]
 
 
-@pytest.mark.landing
 def test_all_logits_are_scored_in_as_few_pages(program: LoadedProgram) -> None:
     engine = engine_of(program, footprint(program.bundle.manifest).pages(256))
     tokens = text(25, 250)

@@ -118,6 +118,9 @@ def test_requests_of_one_child_run_beside_each_other(long_bundle: Path) -> None:
                 assert metrics["num_requests_running"] == 2
             (other,) = ended(await events(model, Ask(prompt="2", options={"max_tokens": 3})))
             assert other.usage.completion_tokens == 3
+            whole = (events(model, Ask(prompt=text, options=LONG)) for text in (TEXT, "3"))
+            for found in await asyncio.gather(*whole):
+                assert ended(found)[0].usage.completion_tokens == LONG["max_tokens"]
             assert isinstance(await anext(a), Said)
 
     run(scenario())

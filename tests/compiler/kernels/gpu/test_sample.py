@@ -25,7 +25,8 @@ from tests.compiler.kernels.sampling_batch import PAGES, UNTOUCHED, Array, Row, 
 from tests.compiler.kernels.sampling_reference import Request
 from tests.compiler.kernels.sampling_reference import sample as reference
 
-pytestmark = pytest.mark.sampled(one_in=6, covering=False)
+# Each of these pipelines takes a software GPU five seconds or more.
+pytestmark = [pytest.mark.sampled(one_in=6, covering=False), pytest.mark.quick(cases=0)]
 
 B = 6
 each_variant = pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
@@ -113,7 +114,6 @@ def after_sampling(
     return batch
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize(
     ("V", "subgroups"),
     [
@@ -165,7 +165,6 @@ def penalized_rows(V: int) -> list[Row]:
     ]
 
 
-@pytest.mark.landing
 @each_variant
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 def test_penalties_and_biases_come_first(V: int, subgroups: bool) -> None:
@@ -174,7 +173,6 @@ def test_penalties_and_biases_come_first(V: int, subgroups: bool) -> None:
     assert run(rows, subgroups=subgroups) == expected
 
 
-@pytest.mark.landing
 def test_a_banned_token_is_never_drawn_however_good() -> None:
     logits = np.zeros(SMALL, np.float32)
     logits[7] = 100.0
@@ -186,7 +184,6 @@ def test_a_banned_token_is_never_drawn_however_good() -> None:
     assert 7 not in run(rows)
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("V", [SMALL, LARGE])
 def test_a_row_with_a_logit_that_is_not_finite_has_no_token(V: int, value: float) -> None:
@@ -196,14 +193,12 @@ def test_a_row_with_a_logit_that_is_not_finite_has_no_token(V: int, value: float
     assert found == [NOT_FINITE, int(sound.logits.argmax())] * (len(rows) // 2)
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_row_with_nothing_above_minus_infinity_has_no_token(temperature: float) -> None:
     logits = np.full(SMALL, -np.inf, np.float32)
     assert run([Row(logits, Request(temperature=temperature))]) == [NOT_FINITE]
 
 
-@pytest.mark.landing
 def test_penalties_and_biases_do_not_make_large_logits_infinite() -> None:
     logits = SHAPES["peaked"](SMALL, 5)
     logits[9] = FLOAT_MAX
@@ -212,7 +207,6 @@ def test_penalties_and_biases_do_not_make_large_logits_infinite() -> None:
     assert run(rows) == [9, 9, 9]
 
 
-@pytest.mark.landing
 def test_stopped_rows_are_left_alone() -> None:
     rows = [Row(SHAPES["peaked"](SMALL, i), stop=i % 2) for i in range(4)]
     found = run(rows)
@@ -220,7 +214,6 @@ def test_stopped_rows_are_left_alone() -> None:
     assert found[0] == int(rows[0].logits.argmax())
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize("width", [4, 32, 128])
 def test_subgroups_may_have_any_width(width: int) -> None:
     settings = {"peaked": "all three", "tied": "top-k", "flat": "top-p", "holes": "plain"}
@@ -234,7 +227,6 @@ def test_subgroups_may_have_any_width(width: int) -> None:
     assert run(rows, subgroups=True, width=width) == expected
 
 
-@pytest.mark.landing
 @each_variant
 def test_a_row_gets_the_same_token_in_any_batch(subgroups: bool) -> None:
     rows = [
@@ -246,7 +238,6 @@ def test_a_row_gets_the_same_token_in_any_batch(subgroups: bool) -> None:
     assert run(rows[::-1], subgroups=subgroups) == together[::-1]
 
 
-@pytest.mark.landing
 def test_decode_draws_for_the_position_after_its_own_token() -> None:
     request = Request(temperature=1.0, seed=5)
     rows = [Row(SHAPES["flat"](SMALL, 1), request, kv_len=i) for i in range(B)]
@@ -263,7 +254,6 @@ def barely_above(share: float, V: int) -> float:
     return float(value)
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize("tokens", [2, 90, 2700])
 def test_top_p_is_taken_to_its_last_bit(tokens: int) -> None:
     request = Request(temperature=1.0, top_p=barely_above(tokens, LARGE))
@@ -273,7 +263,6 @@ def test_top_p_is_taken_to_its_last_bit(tokens: int) -> None:
     assert run(rows) == expected
 
 
-@pytest.mark.landing
 @pytest.mark.full
 def test_many_draws_are_those_of_the_reference() -> None:
     nothing = np.zeros(LARGE, int)
@@ -328,7 +317,6 @@ MANY = [
 ]
 
 
-@pytest.mark.landing
 def test_rows_are_searched_whole_only_where_best_tokens_do_not_tell() -> None:
     rows = rows_of("peaked", FEW)
     few = after_sampling(rows)
@@ -341,7 +329,6 @@ def test_rows_are_searched_whole_only_where_best_tokens_do_not_tell() -> None:
     assert many.arrays["left"][: len(rows)].tolist() == [1] * len(MANY)
 
 
-@pytest.mark.landing
 def test_rows_left_and_rows_answered_stand_side_by_side() -> None:
     rows = [*rows_of("peaked", MANY), *rows_of("peaked", FEW[:2]), *rows_of("tied", [Request()])]
     together = after_sampling(rows, subgroups=True)
@@ -350,7 +337,6 @@ def test_rows_left_and_rows_answered_stand_side_by_side() -> None:
     assert [run([row], subgroups=True)[0] for row in rows] == together.tokens
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize("likely", [1, 90, 700])
 def test_top_p_is_taken_to_its_last_bit_among_the_best_tokens(likely: int) -> None:
     """So many equal tokens, and others that weigh nothing: every share of them is a number."""
@@ -364,7 +350,6 @@ def test_top_p_is_taken_to_its_last_bit_among_the_best_tokens(likely: int) -> No
     assert not after.arrays["left"][: len(rows)].any()
 
 
-@pytest.mark.landing
 def test_drawing_reads_no_tokens_but_those_beside_the_best() -> None:
     rows = rows_of("peaked", [DEFAULTS, replace(DEFAULTS, top_k=3), replace(DEFAULTS, min_p=0.1)])
     layout, count = Layout(padded(LARGE)), len(rows)
@@ -387,7 +372,6 @@ def test_drawing_reads_no_tokens_but_those_beside_the_best() -> None:
     assert not batch.arrays["left"][:count].any()
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize("subgroups", [False, True])
 def test_a_vocabulary_of_a_real_model(subgroups: bool) -> None:
     V = 151_936
@@ -398,7 +382,6 @@ def test_a_vocabulary_of_a_real_model(subgroups: bool) -> None:
     assert run(rows, subgroups=subgroups) == references(rows)
 
 
-@pytest.mark.landing
 @pytest.mark.parametrize(
     ("V", "threads"), [(SMALL, 32), (LARGE, 32), pytest.param(LARGE, 64, marks=pytest.mark.full)]
 )
@@ -409,6 +392,7 @@ def test_workgroups_of_fewer_threads_draw_the_same(name: str, V: int, threads: i
         assert run(rows, threads=threads) == references(rows)
 
 
+@pytest.mark.quick(cases=1)
 @pytest.mark.parametrize("columns", [32, 2048, 2080, 151_936, 262_144, 524_288, 524_320, 1 << 21])
 @pytest.mark.parametrize("threads", [32, 64, 256])
 def test_a_row_is_blocks_of_whole_groups_and_no_more_than_threads(
@@ -421,7 +405,6 @@ def test_a_row_is_blocks_of_whole_groups_and_no_more_than_threads(
     assert layout.words == columns + layout.blocks * (threads + 4) + 4
 
 
-@pytest.mark.landing
 @pytest.mark.full
 def test_a_vocabulary_of_more_than_two_vectors_a_thread() -> None:
     rows = rows_of("peaked", [*FEW, MANY[0]], 600_000)

@@ -30,6 +30,13 @@ SEND_BUFFER = 1 << 14
 """Bytes that the system takes from the server for a client that does not read, about."""
 
 
+def protocols() -> list[Any]:
+    """This process's, open or not. Objects are told apart by their types: to be asked for its class
+    makes a deprecated one of torch's warn."""
+    kinds = (PatientProtocol, SocketProtocol)
+    return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
+
+
 @dataclass(frozen=True)
 class Served:
     """A server, and what of it is in use."""
@@ -53,9 +60,7 @@ class Served:
         """Bytes that wait in this process to be sent, by connection."""
 
         async def sizes() -> list[int]:
-            kinds = (PatientProtocol, SocketProtocol)
-            found = [one for one in gc.get_objects() if issubclass(type(one), kinds)]
-            open_ones = [one.transport for one in found if not one.transport.is_closing()]
+            open_ones = [one.transport for one in protocols() if not one.transport.is_closing()]
             return [one.get_write_buffer_size() for one in open_ones]
 
         return asyncio.run_coroutine_threadsafe(sizes(), self.loop).result()
@@ -64,8 +69,7 @@ class Served:
         """How many are open, those included that are closed once their last bytes are taken."""
 
         async def count() -> int:
-            kinds = (PatientProtocol, SocketProtocol)
-            found = [one.transport for one in gc.get_objects() if issubclass(type(one), kinds)]
+            found = [one.transport for one in protocols()]
             numbers = {one.get_extra_info("socket").fileno() for one in found if one is not None}
             return len(numbers - {-1})
 
