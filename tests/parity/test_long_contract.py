@@ -1,6 +1,6 @@
 """The contract of one program for sequences of hundreds of tokens, whose attention GPUs divide.
 
-Up to 256 tokens a launch attends and joins, up to 1,024 of one sequence the linear that follows
+Up to 256 tokens a launch attends and joins, up to 4,096 of one sequence the linear that follows
 joins, and else a launch of its own: a row has the same bits by each of them.
 """
 
@@ -21,7 +21,7 @@ from tests.parity.driver import Driver, Stream
 
 pytestmark = pytest.mark.landing
 
-CONTEXT, PAGES = 1280, 320
+CONTEXT, PAGES = 4352, 1088
 TOKENS = [int(token) for token in np.random.default_rng(3).integers(0, 320, CONTEXT)]
 LENGTHS = (1100, 300, 200, 1000)
 BURST = 16
@@ -82,7 +82,7 @@ def test_a_long_sequence_decodes_alike_alone_and_beside_others(program: LoadedPr
                 assert np.array_equal(logits[row], alone[length][i]), f"{size} rows, {length}"
 
 
-@pytest.mark.parametrize("border", [256, 1024])
+@pytest.mark.parametrize("border", [256, 512, pytest.param(4096, marks=pytest.mark.full)])
 def test_a_burst_across_a_border_is_its_single_steps(program: LoadedProgram, border: int) -> None:
     length = border - BURST // 2
     driver = Driver(program, pages=PAGES)

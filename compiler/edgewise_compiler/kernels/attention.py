@@ -73,12 +73,15 @@ class AttentionSpec(PagedHeads):
         window: tokens a row sees, itself included; None for all before it.
         softcap: scores become ``softcap * tanh(score / softcap)``; None leaves them.
         sinks: every head has a learned score that takes part in the softmax without a value.
+        segment: tokens whose attention a GPU computes before partial results are joined, in decode:
+            `SEGMENT` or one of `LONG_SEGMENTS`.
     """
 
     scale: float
     window: int | None = None
     softcap: float | None = None
     sinks: bool = False
+    segment: int = SEGMENT
 
 
 def check_attention(spec: AttentionSpec, implements: tuple[str, ...] = ()) -> int:
@@ -160,9 +163,14 @@ def sinks_arg(spec: AttentionSpec) -> tuple[Arg, ...]:
     return (Arg("sinks", "float32", (spec.heads,)),) if spec.sinks else ()
 
 
-def segments_of(tokens: Expr) -> Expr:
+def segment_names(spec: AttentionSpec) -> tuple[str, ...]:
+    """What tells kernels of decode with such segments from others in their names."""
+    return () if spec.segment == SEGMENT else (f"s{spec.segment}",)
+
+
+def segments_of(tokens: Expr, segment: int = SEGMENT) -> Expr:
     """How many segments hold ``tokens`` positions."""
-    return T.floordiv(tokens + (SEGMENT - 1), SEGMENT)
+    return T.floordiv(tokens + (segment - 1), segment)
 
 
 def spread(count: int, most: int) -> list[tuple[int, int, int]]:

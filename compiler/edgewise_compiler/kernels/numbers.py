@@ -11,6 +11,10 @@ SEGMENT = 64
 
 SEGMENT_PAGES = SEGMENT // PAGE_TOKENS
 
+LONG_SEGMENTS = (4 * SEGMENT, 2 * SEGMENT)
+"""The same in decode where a launch takes so long that few segments are worth more than many
+workgroups: the longest for which there is room (docs/decisions/0096-*)."""
+
 HEAD_STEP, MAX_HEAD_DIM = 16, 512
 """Widths of heads: multiples of the one up to the other."""
 

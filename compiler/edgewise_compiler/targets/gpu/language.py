@@ -56,7 +56,7 @@ class Language:
             is not the text; called by several threads at a time.
         text: suffix of the texts then.
         joining: whether a launch takes so long that a linear does what one before it would: each of
-            its workgroups joins attention's segments.
+            its workgroups joins attention's segments, which are long, for them to be few.
     """
 
     target: str

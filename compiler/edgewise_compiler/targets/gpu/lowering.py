@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from edgewise_compiler.graph.nodes import Node, Value
 from edgewise_compiler.graph.operations import Attention, RopeAppend
+from edgewise_compiler.kernels.attention import AttentionSpec
+from edgewise_compiler.kernels.gpu.attention.division import with_long_segments
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.layouts.rows import Part
@@ -24,9 +26,10 @@ class GpuLowering(Lowering):
         parts: the parts of each packed linear by its name.
         limits: the target's.
         few: whether rows are few: decode with one sequence, prefill of a short chunk.
-        near: whether no sequence has more than `NEAR_SEGMENTS` segments of keys, in decode.
+        near: whether no sequence has more than `NEAR_TOKENS` keys, in decode.
         short: whether all have few enough for their partial results to be kept together.
         joining: whether a sequence has so few segments that linears join them, where they can.
+        long_segments: whether attention has long segments in decode, where there is room.
         aliases: values that live in another value's tensor (queries in the projection's output).
         joined: the attention whose segments linears join, by its value.
     """
@@ -38,6 +41,7 @@ class GpuLowering(Lowering):
     near: bool = False
     short: bool = False
     joining: bool = False
+    long_segments: bool = False
     aliases: Mapping[str, Value] = field(default_factory=dict)
     joined: Mapping[str, Attention] = field(default_factory=dict)
 
@@ -52,6 +56,11 @@ class GpuLowering(Lowering):
         if value.name is not None:
             return self.step_tensor(value.name)
         return Tensor(value.id, "scratch", "float32", (self.row_bound(value), value.width))
+
+    def attention_spec(self, op: Attention) -> AttentionSpec:
+        """What a kernel for ``op`` is made for."""
+        spec = super().attention_spec(op)
+        return with_long_segments(spec, self.limits) if self.long_segments else spec
 
     def head_norms(self, node: Node[RopeAppend] | Node[Attention]) -> tuple[Tensor, ...]:
         """The weights of norms of heads, if there are any, which the layout has in one tensor."""

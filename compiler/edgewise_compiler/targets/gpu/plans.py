@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 
 from edgewise_compiler.graph.hidden import HIDDEN, hidden_graph
 from edgewise_compiler.graph.nodes import Graph
-from edgewise_compiler.kernels.gpu.attention.decode import NEAR_SEGMENTS
-from edgewise_compiler.kernels.gpu.attention.joined import JOINED_SEGMENTS
-from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_compiler.kernels.gpu.attention.decode import NEAR_TOKENS
 from edgewise_compiler.plan.calls import PlanCalls
-from edgewise_compiler.targets.gpu.attention import together_reach
+from edgewise_compiler.targets.gpu.attention import joined_reach, together_reach
 from edgewise_compiler.targets.gpu.lower import lower_graph
 from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.sampling import header_calls, logprobs_calls, sampling_calls
@@ -48,12 +46,14 @@ def plans(
     Args:
         many: the graphs for a prefill's rows, whose norms are launches of their own.
         few: all graphs for decoding, norms folded into linears.
-        joining: whether linears join the segments of one sequence, up to `JOINED_SEGMENTS`.
+        joining: whether linears join the segments of one sequence, up to `JOINED_SEGMENTS`, which
+            are long ones then where there is room.
     """
+    low = replace(low, long_segments=joining)
     rows, batch = low.bounds.rows, low.bounds.batch
     short = replace(low, few=True)
-    joined_reach = JOINED_SEGMENTS * SEGMENT if joining else 0
-    if joined_reach >= low.bounds.context:
+    joinable = joined_reach(low, few["layers"]) if joining else 0
+    if joinable >= low.bounds.context:
         short = replace(short, joining=True)
     embedding = lower_graph(low, many["embed"], many_rows=True)
     hidden = lower_graph(low, hidden_graph(many["head"]), many_rows=True)
@@ -100,7 +100,7 @@ def plans(
         if low.variant.serial:
             return
         made.append(make(operation + NEAR, replace(short, near=True)))
-        reach = min(NEAR_SEGMENTS * SEGMENT, low.bounds.context)
+        reach = min(NEAR_TOKENS, low.bounds.context)
         near: Choice = ({"b": (1, 1), "t": (1, reach)}, operation + NEAR)
         lone, *others = entries[operation]
         together = together_reach(low, few["layers"])
@@ -111,9 +111,9 @@ def plans(
             made.append(make(operation + ALL_NEAR, replace(low, near=True)))
             others.insert(0, ({"b": (1, batch), "t": (1, reach)}, operation + ALL_NEAR))
         joined: tuple[Choice, ...] = ()
-        if reach < joined_reach < low.bounds.context:
+        if reach < joinable < low.bounds.context:
             made.append(make(operation + JOINED, replace(short, joining=True)))
-            joined = (({"b": (1, 1), "t": (1, joined_reach)}, operation + JOINED),)
+            joined = (({"b": (1, 1), "t": (1, joinable)}, operation + JOINED),)
         entries[operation] = (near, *joined, lone, *others)
 
     if low.variant.serial:

@@ -11,7 +11,7 @@ import pytest
 
 from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.decode import (
-    NEAR_SEGMENTS,
+    NEAR_TOKENS,
     attention_decode,
     attention_near,
 )
@@ -25,7 +25,7 @@ from edgewise_compiler.kernels.gpu.attention.shares import (
 )
 from edgewise_compiler.kernels.gpu.attention.shares import whole as whole_of
 from edgewise_compiler.kernels.gpu.thread import Launch
-from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_compiler.kernels.numbers import LONG_SEGMENTS, SEGMENT
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import PAGE_TOKENS
@@ -63,7 +63,7 @@ pytestmark = pytest.mark.sampled(one_in=9, covering=False)
 TOLERANCE = 1e-5
 
 CONTEXT = BOUNDS.pages * 16
-NEAR = NEAR_SEGMENTS * SEGMENT
+NEAR = NEAR_TOKENS
 GROUPED = Heads(8, 2, 64)
 ODD = Heads(3, 1, 80)  # a head's vectors do not fill the threads
 SHAPES = [
@@ -91,17 +91,19 @@ SHAPES = [
 ]
 HISTORIES = [0, 1, 15, 16, 63, 64, 65, CONTEXT - 1]  # tokens in the pages before a row
 
+in_segments = pytest.mark.parametrize("segment", [SEGMENT, *LONG_SEGMENTS])
+
 
 Kernel = Callable[..., list[Array]]
 
 
-def spec_of(part: Part, bounds: Bounds = BOUNDS) -> AttentionSpec:
+def spec_of(part: Part, bounds: Bounds = BOUNDS, segment: int = SEGMENT) -> AttentionSpec:
     """What a kernel for this part is made for."""
     heads, kv_dtype = part.story.heads, part.story.kv_dtype
     steps = (bounds.rows, bounds.batch, bounds.pages * PAGE_TOKENS)
     shape = (heads.query, heads.kv, heads.dim)
     traits = part.story.window, part.story.softcap, part.story.sinks is not None
-    return AttentionSpec(*steps, *shape, kv_dtype, float(heads.dim**-0.5), *traits)
+    return AttentionSpec(*steps, *shape, kv_dtype, float(heads.dim**-0.5), *traits, segment)
 
 
 KERNELS = [
@@ -150,11 +152,12 @@ def decode(
     reach: int | None = None,
     bounds: Bounds = BOUNDS,
     shares: Sequence[Share] = (),
+    segment: int = SEGMENT,
 ) -> list[Array]:
     """Attention of the only row of every part, out of a grid for sequences of ``reach`` tokens."""
     reach = max(part.history + 1 for part in parts) if reach is None else reach
     inputs, step, out = buffers_of(parts, seed, reach, live, bounds)
-    spec = spec_of(parts[0], bounds)
+    spec = spec_of(parts[0], bounds, segment)
     symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": reach}
     for share in shares or in_turn(spec):
         segments = np.full(part_elements(spec, share), np.nan, "float32")
@@ -166,10 +169,12 @@ def decode(
     return split_rows(out, parts)
 
 
-def near(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) -> list[Array]:
+def near(
+    parts: Sequence[Part], *, seed: int = 0, live: int | None = None, segment: int = SEGMENT
+) -> list[Array]:
     """The same in one launch, for sequences of few keys."""
     inputs, step, out = buffers_of(parts, seed, NEAR, live)
-    launch = attention_near(spec_of(parts[0]), LIMITS)
+    launch = attention_near(spec_of(parts[0], segment=segment), LIMITS)
     symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": NEAR}
     *_, out, _ = run(launch, [*inputs, *sinks_of(parts[0].story), out, step], **symbols)
     return split_rows(out, parts)
@@ -185,19 +190,25 @@ def prefill(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) ->
     return split_rows(out, parts)
 
 
+decode_long, near_long = (partial(kernel, segment=LONG_SEGMENTS[0]) for kernel in (decode, near))
+EVERY = [decode, near, prefill, decode_long, near_long]
+
+
 def agrees(parts: Sequence[Part], outputs: Sequence[Array]) -> None:
     for part, output in zip(parts, outputs, strict=True):
         np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
 
 
+@in_segments
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
-def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
+def test_decode_matches_the_reference(heads: Heads, kv_dtype: str, segment: int) -> None:
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES]
     for batch in (parts[:4], parts[4:]):
-        agrees(batch, decode(batch))
+        agrees(batch, decode(batch, segment=segment))
 
 
 @pytest.mark.landing
+@in_segments
 @pytest.mark.parametrize("kv_dtype", ["float16", "float32", "int8"])
 @pytest.mark.parametrize(
     ("window", "softcap"),
@@ -205,29 +216,31 @@ def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     ids=["one token", "within a segment", "a segment", "capped, too", "capped"],
 )
 def test_windows_and_softcaps_match_the_reference(
-    window: int | None, softcap: float | None, kv_dtype: str
+    window: int | None, softcap: float | None, kv_dtype: str, segment: int
 ) -> None:
     def part(history: int, rows: int) -> Part:
         told = replace(story(GROUPED, history + rows, kv_dtype), window=window, softcap=softcap)
         return Part(told, history, rows)
 
     rows = [part(history, 1) for history in (0, 19, 20, 84)]
-    agrees(rows, decode(rows))
-    for joined, merged in zip(near(rows), decode(rows), strict=True):
-        same_bits(joined, merged)
+    merged = decode(rows, segment=segment)
+    agrees(rows, merged)
+    for one, other in zip(near(rows, segment=segment), merged, strict=True):
+        same_bits(one, other)
     chunks = [part(0, 30), part(50, 31), part(128, 17)]
     agrees(chunks, prefill(chunks))
 
 
 @pytest.mark.landing
+@in_segments
 @pytest.mark.parametrize("kv_dtype", ["float16", "float32", "int8"])
-def test_pages_behind_a_window_may_hold_anything(kv_dtype: str) -> None:
+def test_pages_behind_a_window_may_hold_anything(kv_dtype: str, segment: int) -> None:
     """They were given back, and another sequence has written there."""
     told = replace(story(GROUPED, 150, kv_dtype), window=20)
     behind = replace(told, keys=told.keys.copy(), values=told.values.copy())
     behind.keys[:112] = behind.values[:112] = np.nan
     row, hidden = Part(told, 149, 1), Part(behind, 149, 1)
-    same_bits(decode([hidden])[0], decode([row])[0])
+    same_bits(decode([hidden], segment=segment)[0], decode([row], segment=segment)[0])
     chunk, hidden = Part(told, 140, 10), Part(behind, 140, 10)
     same_bits(prefill([hidden])[0], prefill([chunk])[0])
 
@@ -239,16 +252,16 @@ def with_sinks(tokens: int, kv_dtype: str, window: int | None = None) -> Story:
 
 
 @pytest.mark.landing
+@in_segments
 @pytest.mark.parametrize(("kv_dtype", "window"), [("float32", None), ("int8", 20)])
 def test_sinks_take_part_once_whatever_the_number_of_segments(
-    kv_dtype: str, window: int | None
+    kv_dtype: str, window: int | None, segment: int
 ) -> None:
     sequence = with_sinks(CONTEXT, kv_dtype, window)
     parts = [Part(sequence, h, 1) for h in (0, 15, 64, NEAR - 1, NEAR, CONTEXT - 1)]
-    for batch in (parts[:4], parts[4:]):
-        agrees(batch, decode(batch))
-    agrees(parts[:4], near(parts[:4]))
-    for one, other in zip(near(parts[:4]), decode(parts[:4]), strict=True):
+    merged, others = (decode(batch, segment=segment) for batch in (parts[:4], parts[4:]))
+    agrees(parts, [*merged, *others])
+    for one, other in zip(near(parts[:4], segment=segment), merged, strict=True):
         same_bits(one, other)
     chunk = Part(sequence, 50, 100)
     (rows,) = prefill([chunk])
@@ -283,15 +296,17 @@ def test_partial_results_of_a_gpu_stay_small() -> None:
 
 
 @pytest.mark.landing
+@in_segments
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
 def test_few_segments_are_joined_in_one_launch_for_the_same_bits(
-    heads: Heads, kv_dtype: str
+    heads: Heads, kv_dtype: str, segment: int
 ) -> None:
     histories = [*HISTORIES[:-1], 127, 128, 191, 192, NEAR - 1]
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in histories]
     for batch in (parts[:4], parts[4:8], parts[8:]):
-        for joined, merged in zip(near(batch), decode(batch), strict=True):
-            same_bits(joined, merged)
+        merged = decode(batch, segment=segment)
+        for one, other in zip(near(batch, segment=segment), merged, strict=True):
+            same_bits(one, other)
 
 
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
@@ -348,16 +363,19 @@ def test_prefill_in_a_batch_equals_alone(heads: Heads, kv_dtype: str) -> None:
         same_bits(rows, prefill([part], seed=2)[0])
 
 
+@in_segments
 @pytest.mark.parametrize(("heads", "kv_dtype"), [*SHAPES[:1], *SHAPES[2:4], SHAPES[5]], ids=str)
-def test_decode_in_a_batch_equals_alone_whatever_the_grid(heads: Heads, kv_dtype: str) -> None:
+def test_decode_in_a_batch_equals_alone_whatever_the_grid(
+    heads: Heads, kv_dtype: str, segment: int
+) -> None:
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in (335, 63, 0, 300)]
-    together = decode(parts, seed=1)
+    together = decode(parts, seed=1, segment=segment)
     for part, rows in zip(parts, together, strict=True):
-        same_bits(rows, decode([part], seed=2)[0])
-        same_bits(rows, decode([part], seed=3, reach=CONTEXT)[0])
+        same_bits(rows, decode([part], seed=2, segment=segment)[0])
+        same_bits(rows, decode([part], seed=3, reach=CONTEXT, segment=segment)[0])
 
 
-@pytest.mark.parametrize("kernel", [decode, near, prefill])
+@pytest.mark.parametrize("kernel", EVERY)
 def test_stopped_sequences_are_left_alone_and_change_nothing(kernel: Kernel) -> None:
     running, stopped = story(GROUPED, 70), story(GROUPED, 30)
     rows = 20 if kernel is prefill else 1
@@ -369,7 +387,7 @@ def test_stopped_sequences_are_left_alone_and_change_nothing(kernel: Kernel) -> 
     same_bits(middle, kernel([alone])[0])
 
 
-@pytest.mark.parametrize("kernel", [decode, near, prefill])
+@pytest.mark.parametrize("kernel", EVERY)
 def test_a_step_without_sequences_writes_nothing(kernel: Kernel) -> None:
     parts = [Part(story(GROUPED, 70), 50, 1), Part(story(GROUPED, 30), 3, 1)]
     assert all(np.isnan(rows).all() for rows in kernel(parts, live=0))
@@ -403,7 +421,16 @@ def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(
 
 @pytest.mark.parametrize("kv_dtype", ["float16", "float16x2", "int8"])
 @pytest.mark.parametrize("what", ["keys", "values"])
-@pytest.mark.parametrize(("kernel", "tokens"), [(decode, 130), (near, 60), (prefill, 130)])
+@pytest.mark.parametrize(
+    ("kernel", "tokens"),
+    [
+        (decode, 130),
+        (near, 60),
+        (prefill, 130),
+        (decode_long, 320),
+        (near_long, 250),
+    ],
+)
 def test_what_is_not_finite_spoils_every_row_that_sees_it(
     kernel: Kernel, tokens: int, what: str, kv_dtype: str
 ) -> None:

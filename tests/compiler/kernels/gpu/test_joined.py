@@ -14,7 +14,7 @@ from edgewise_compiler.kernels.gpu.attention.shares import whole
 from edgewise_compiler.kernels.gpu.limits import LEAST, check_limits
 from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
-from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_compiler.kernels.numbers import LONG_SEGMENTS, SEGMENT
 from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import KV_LEN, ROWS, TABLE_HEADER
 from tests.compiler.kernels.gpu.packing import pack
@@ -26,17 +26,21 @@ pytestmark = pytest.mark.sampled(one_in=60, covering=False)
 N, B, PAGES, OUTPUTS = 9, 3, 200, 96
 # The last has more columns than a linear has in shared memory at once.
 HEADS = [(6, 64), (2, 80), (2, 128), (12, 16), (7, 96), (2, 256), (32, 96)]
-LENGTHS = [1, 64, 65, 500, JOINED_SEGMENTS * SEGMENT]
-"""Tokens of the sequence."""
+LENGTHS = [
+    *((length, SEGMENT) for length in (1, 64, 65, 500, JOINED_SEGMENTS * SEGMENT)),
+    *((length, LONG_SEGMENTS[0]) for length in (256, 257, PAGES * 16)),
+]
+"""Tokens of the sequence, and of a segment."""
 
 
 def segments(spec: AttentionSpec, length: int, seed: int) -> Array:
     """What attention leaves of a sequence's segments, and NaN where it leaves nothing."""
     rng = np.random.default_rng(seed)
-    part = np.full((B, spec.heads, PAGES * 16 // SEGMENT, spec.head_dim + 4), np.nan, "float32")
+    kept = -(-PAGES * 16 // spec.segment)
+    part = np.full((B, spec.heads, kept, spec.head_dim + 4), np.nan, "float32")
     assert part.size == part_elements(spec, whole(spec))
-    first = 0 if spec.window is None else max(0, length - spec.window) // SEGMENT
-    seen = part[0, :, first : -(-length // SEGMENT)]
+    first = 0 if spec.window is None else max(0, length - spec.window) // spec.segment
+    seen = part[0, :, first : -(-length // spec.segment)]
     seen[..., :-4] = rng.normal(size=(*seen.shape[:2], spec.head_dim))
     seen[..., -4] = rng.normal(0, 4, seen.shape[:2])
     seen[..., -3] = rng.uniform(1, 9, seen.shape[:2])
@@ -47,9 +51,10 @@ def segments(spec: AttentionSpec, length: int, seed: int) -> Array:
 @pytest.mark.parametrize("scheme", ["q4", "q6", "f16"])
 @pytest.mark.parametrize("traits", [{}, {"sinks": True}, {"window": 300}], ids=str)
 @pytest.mark.parametrize("heads", HEADS, ids=str)
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize(("length", "segment"), LENGTHS)
 def test_it_gives_the_bits_of_two_launches(
     length: int,
+    segment: int,
     heads: tuple[int, int],
     traits: dict[str, object],
     scheme: str,
@@ -57,7 +62,7 @@ def test_it_gives_the_bits_of_two_launches(
 ) -> None:
     count, dim = heads
     spec = AttentionSpec(N, B, PAGES * 16, count, 1, dim, "float16", 1.0)
-    spec = replace(spec, **traits)
+    spec = replace(spec, segment=segment, **traits)
     part = segments(spec, length, seed=length)
     table = np.zeros((B, TABLE_HEADER + PAGES), "int32")
     table[0, KV_LEN] = length - 1

@@ -15,7 +15,7 @@ from edgewise_compiler.kernels.gpu.attention.shares import whole
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.thread import Launch
-from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_compiler.kernels.numbers import LONG_SEGMENTS, SEGMENT
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests import gpu
@@ -49,7 +49,13 @@ class Step:
     """One decode step of sequences with a history: its buffers, before any kernel has run."""
 
     def __init__(
-        self, heads: Heads, kv_dtype: str, norm: bool, sequences: list[Rows], own: bool = False
+        self,
+        heads: Heads,
+        kv_dtype: str,
+        norm: bool,
+        sequences: list[Rows],
+        own: bool = False,
+        segment: int = SEGMENT,
     ) -> None:
         rng = np.random.default_rng(3)
         page_ids, pool = shuffled_pages(sequences, rng)
@@ -70,7 +76,7 @@ class Step:
         self.norms = [norms] if norm else []
         sizes = (BOUNDS.rows, BOUNDS.batch, CONTEXT, heads.query, heads.kv, heads.dim, kv_dtype)
         self.rotation = RopeSpec(*sizes, EPS if norm else None, apart=own)
-        self.spec = AttentionSpec(*sizes, float(heads.dim**-0.5))
+        self.spec = AttentionSpec(*sizes, float(heads.dim**-0.5), segment=segment)
         self.symbols = {"n": len(sequences), "b": len(sequences), "t": CONTEXT}
 
     def result(self, near: bool) -> Array:
@@ -109,10 +115,11 @@ class Step:
 @pytest.mark.parametrize("norm", [False, True], ids=["plain", "qk_norm"])
 @pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("heads", SHAPES, ids=str)
+@pytest.mark.parametrize("segment", [SEGMENT, *LONG_SEGMENTS])
 def test_one_launch_gives_the_bits_of_two(
-    heads: Heads, kv_dtype: str, norm: bool, near: bool
+    segment: int, heads: Heads, kv_dtype: str, norm: bool, near: bool
 ) -> None:
-    step = Step(heads, kv_dtype, norm, NEAR if near else FAR)
+    step = Step(heads, kv_dtype, norm, NEAR if near else FAR, segment=segment)
     (apart, pages), (together, written) = step.apart(near), step.together(near)
     same_bits(together, apart)
     for a, b in zip(written, pages, strict=True):
@@ -140,12 +147,13 @@ def test_a_step_without_sequences_writes_no_page() -> None:
 
 @pytest.mark.landing
 @pytest.mark.parametrize("kv_dtype", ["float16x2", "int8"])
-def test_a_token_alone_gives_the_bits_it_has_in_a_batch(kv_dtype: str) -> None:
+@pytest.mark.parametrize("segment", [SEGMENT, *LONG_SEGMENTS])
+def test_a_token_alone_gives_the_bits_it_has_in_a_batch(segment: int, kv_dtype: str) -> None:
     heads = Heads(8, 2, 64)
-    step = Step(heads, kv_dtype, True, NEAR)
+    step = Step(heads, kv_dtype, True, NEAR, segment=segment)
     many, _ = step.together(True)
     for place in (0, 1, 3):
-        alone = Step(heads, kv_dtype, True, NEAR)
+        alone = Step(heads, kv_dtype, True, NEAR, segment=segment)
         alone.batch.table[0], alone.qkv[0] = step.batch.table[place], step.qkv[place]
         alone.batch.step[:3] = 1
         alone.symbols = {"n": 1, "b": 1, "t": SEGMENT}

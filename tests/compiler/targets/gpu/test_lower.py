@@ -60,7 +60,7 @@ def test_decode_is_five_launches_a_layer_and_six_of_several_long_sequences(
         "prefill": prefill,
         "logits_few": 1,
         "logits": 1,
-        # Of one sequence up to 1,024 keys the linear that follows joins what several found.
+        # Of one sequence up to 4,096 keys the linear that follows joins what several found.
         "decode_few": 1 + 5 * LAYERS + 1 + SAMPLING,
         "decode": 1 + 6 * LAYERS + 1 + SAMPLING,
         # Up to 256 keys one launch attends to all and joins what it found.
@@ -78,12 +78,12 @@ def test_decode_is_five_launches_a_layer_and_six_of_several_long_sequences(
 def test_sequences_of_a_long_context_go_in_turn_only_where_one_is_long(
     made: Callable[[str, str], Plans],
 ) -> None:
-    """Partial results of all 16 would take 36 MB; those of 61,632 tokens of each take 16 MiB."""
-    bounds = Bounds(rows=512, batch=16, context=131072)
+    """Partial results of all 64 would take 36 MB; those of 61,440 tokens of each take 16 MiB."""
+    bounds = Bounds(rows=512, batch=64, context=131072)
     variant = next(v for v in variants_for("q4") if v.name == NAMES[0])
     low, plans = program_plans(DEMO, "q4", variant, bounds)
     entries, forwards = plans.entries["decode"], plans.entries["forward"]
-    reach = 16 * 2**20 // (16 * 4 * 17 * 16) * 64
+    reach = 16 * 2**20 // (64 * 4 * 17 * 16) * 256
     assert [plan for _, plan in entries] == [
         "decode_near",
         "decode_joined",
@@ -92,9 +92,9 @@ def test_sequences_of_a_long_context_go_in_turn_only_where_one_is_long(
         "decode_together",
         "decode",
     ]
-    assert entries[1][0] == {"b": (1, 1), "t": (1, 1024)}
-    assert entries[3][0] == {"b": (1, 16), "t": (1, 256)}
-    assert entries[4][0] == {"b": (1, 16), "t": (1, reach)}
+    assert entries[1][0] == {"b": (1, 1), "t": (1, 4096)}
+    assert entries[3][0] == {"b": (1, 64), "t": (1, 256)}
+    assert entries[4][0] == {"b": (1, 64), "t": (1, reach)}
     of_forward = [(when, plan.replace("forward", "decode")) for when, plan in forwards]
     assert of_forward == list(entries)
     launches = {plan.name: len(plan.calls) for plan in plans.plans}
@@ -110,7 +110,7 @@ def test_a_linear_joins_the_segments_of_as_many_heads_as_it_has_room_for(
 ) -> None:
     hf = {**QWEN3, "num_attention_heads": heads, "num_key_value_heads": 8, "head_dim": 96}
     variant = next(v for v in variants_for("q4") if not (v.subgroups or v.serial))
-    calls = list(gpu_calls(hf, Bounds(rows=16, batch=2, context=1024), "q4", variant))
+    calls = list(gpu_calls(hf, Bounds(rows=16, batch=2, context=4096), "q4", variant))
     for function in kernels_of(iter(calls)).values():
         check_limits(function, LEAST)
     assert any("_joined_" in name for name in kernels_of(iter(calls))) is joined

@@ -102,9 +102,16 @@ def pool_pages(spec: PagedHeads) -> int:
     return max(1, min(MAX_PAGES, MAX_BINDING // page))
 
 
-def page_of(table: Buffer, sequence: Expr, segment: Expr, nth: Expr, pages: Expr) -> Expr:
+def page_of(
+    table: Buffer,
+    sequence: Expr,
+    segment: Expr,
+    nth: Expr,
+    pages: Expr,
+    segment_pages: int = SEGMENT_PAGES,
+) -> Expr:
     """The page that is ``nth`` of a segment; past its ``pages`` live pages the last one again."""
-    return bind(table[sequence, TABLE_HEADER + segment * SEGMENT_PAGES + T.min(nth, pages - 1)])
+    return bind(table[sequence, TABLE_HEADER + segment * segment_pages + T.min(nth, pages - 1)])
 
 
 def pages_of(keys: Expr) -> Expr:

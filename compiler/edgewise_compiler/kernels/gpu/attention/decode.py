@@ -1,6 +1,6 @@
 """Attention of one query token per sequence on the GPU: segments side by side, then their merge.
 
-A workgroup takes one segment of 64 positions of one KV head, for all the query heads that share it:
+A workgroup takes one segment of positions of one KV head, for all the query heads that share it:
 
     s[j] = q.k[j] * scale,  scale = sm_scale*log2(e)
     m = max s[j],  p[j] = exp2(s[j] - m),  l = sum p[j],  o = sum p[j]*v[j]
@@ -12,8 +12,8 @@ and :func:`attention_merge` joins the segments:
 where a sink is one more m = sink*log2(e), l = 1, o = 0 before the others.
 
 A workgroup of :func:`attention_near` takes all segments of a short sequence after each other and
-joins them itself: one launch, the same bits. Every sum has an order that follows from the head
-dimension and the number of keys alone.
+joins them itself: one launch, the same bits. Every sum has an order that follows from the sizes of
+heads and segments and the number of keys alone.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from edgewise_compiler.kernels.attention import (
     first_seen,
     log2_cap,
     score_scale,
+    segment_names,
     sinks_arg,
     spread,
     trait_names,
@@ -43,7 +44,6 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
     SEEN,
-    SEGMENT_QUADS,
     capped,
     deal,
     kv_vectors,
@@ -56,6 +56,12 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     power_of_two_up_to,
     spoiled,
     within,
+)
+from edgewise_compiler.kernels.gpu.attention.division import (
+    heads_in,
+    lends,
+    space_of,
+    threads_for,
 )
 from edgewise_compiler.kernels.gpu.attention.merge import Slice, few_segments, part_arg, slices_of
 from edgewise_compiler.kernels.gpu.attention.newest import Newest, combines, newest_arguments
@@ -81,31 +87,14 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT, SEGMENT_PAGES
+from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP
 
-_MOST_THREADS = 128
 _LOADS = 4  # vectors of keys or values a thread asks for at once
 
-NEAR_SEGMENTS = 4
-"""Segments of a sequence that one workgroup takes after each other: what that takes longer than
-side by side is estimated to be less than another launch does (docs/decisions/0065-*)."""
-
-
-def _heads_in(space: int, threads: int, D: int, kept: int = 0) -> int:
-    """How many query heads fit so many bytes of shared memory, the results of ``kept`` segments of
-    each among them."""
-    # Partial scores, q, p, and the maximum and sum of each vector of scores.
-    bytes_per_head = threads * 16 + D * 4 + SEGMENT * 4 + 2 * SEGMENT_QUADS * 4
-    return space // (bytes_per_head + kept * (D + 2) * 4)
-
-
-def _threads_for(group: int, D: int, space: int) -> int:
-    """Threads of a workgroup. A score is added up in as many parts as they are, so they may follow
-    from nothing that tells one of these kernels from another."""
-    # Each vector of a head needs a thread.
-    fits = D // 4 > _MOST_THREADS // 2 or group <= _heads_in(space, _MOST_THREADS, D)
-    return _MOST_THREADS if fits else _MOST_THREADS // 2
+NEAR_TOKENS = 256
+"""Of a sequence that one workgroup takes: what that takes longer than segments side by side is
+estimated to be less than another launch does (docs/decisions/0065-*)."""
 
 
 def attention_decode(
@@ -118,10 +107,11 @@ def attention_decode(
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
     [pages, 2, HK, 16*D], which holds the row's own token already; of int8 pages kv_scale uint32
-    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [G, HQ, ceil(R/64), D+4], written: o, m, l
-    and padding for the G sequences of a share, of R tokens at most; step int32 [8], whose field 1
-    is the number of sequences. Segments that a sequence does not reach and stopped sequences are
-    left alone. Grid: segments of ``t`` tokens in x, sequences of the share times KV heads in y.
+    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [G, HQ, ceil(R/S), D+4], written: o, m, l
+    and padding for the G sequences of a share, of R tokens at most, in segments of S; step int32
+    [8], whose field 1 is the number of sequences. Segments that a sequence does not reach and
+    stopped sequences are left alone. Grid: segments of ``t`` tokens in x, sequences of the share
+    times KV heads in y.
 
     With ``rope`` it takes the token in first: qkv is what the projection gave, rope and qk_norm
     follow it (`newest_arguments`), and kv and kv_scale are written.
@@ -142,7 +132,7 @@ def attention_decode(
 
 
 def attention_near(spec: AttentionSpec, limits: Limits, rope: RopeSpec | None = None) -> Launch:
-    """The attention of row i, where no sequence has more than `NEAR_SEGMENTS` segments of keys.
+    """The attention of row i, where no sequence has more than `NEAR_TOKENS` keys.
 
     Arguments, bits and errors are those of :func:`attention_decode` and :func:`attention_merge`, in
     place of part stands out float32 [N, HQ*D]. Grid: sequences times KV heads in y.
@@ -160,14 +150,18 @@ def _segments(
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     near, first_sequence = share is None, 0 if share is None else share.first
-    kept = min(NEAR_SEGMENTS, -(-C // SEGMENT)) if near else 0
+    S, quads, S_pages = spec.segment, spec.segment // 4, spec.segment // PAGE_TOKENS
+    long = S > SEGMENT  # pages that no key is seen of are passed over
+    # A single segment is joined where it lies.
+    kept = min(NEAR_TOKENS // S, -(-C // S)) if near else 0
+    kept = 0 if kept == 1 else kept
     combining = rope is not None and combines(rope)
-    space = limits.shared - _MOST_THREADS * 4  # what combining takes
-    threads = _threads_for(group, D, space)
-    most = min(group, _heads_in(space, threads, D, kept))
+    space = space_of(spec, limits)
+    threads = threads_for(group, spec, space)
+    most = min(group, heads_in(space, threads, spec, kept))
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
-    slices = threads // SEGMENT_QUADS
+    slices = threads // quads
     seen = SEEN[spec.kv_dtype]
     packed = seen.packed  # d of a vector of keys
     per_slice, runs_left = divmod(D // packed, slices)
@@ -194,23 +188,22 @@ def _segments(
         s = bind(place + first_sequence) if first_sequence else place
         queries = shared((most * D,))
         sums = shared((threads * most,), "float32x4")  # over slices, then over strides
-        weights = shared((most * SEGMENT,))
-        quad_max, quad_sum = (shared((most * SEGMENT_QUADS,)) for _ in range(2))
-        if near:
+        weights = shared((most * S,))
+        quad_max, quad_sum = (shared((most * quads,)) for _ in range(2))
+        if kept:
             outputs = shared((most * kept * vectors,), "float32x4")
             stats = shared((most * kept * 2,))
         acc = local((most,), "float32x4")
-        rounds = -(-most * SEGMENT_QUADS // threads)
+        rounds = -(-most * quads // threads)
         scores = local((rounds,), "float32x4")
         scales = local((rounds,), "uint32x4") if kv_scale else None
 
-        newest = (
-            None
-            if rope is None
-            else Newest(
-                thread, rope, named, s, table[s, KV_LEN], shared((threads,)) if combining else None
-            )
-        )
+        newest = None
+        if rope is not None:
+            scratch = None
+            if combining:
+                scratch = weights if lends(spec) else shared((threads,))
+            newest = Newest(thread, rope, named, s, table[s, KV_LEN], scratch)
 
         def rotate(head: Expr, heads: int) -> None:
             def stage(item: Expr, i: int) -> None:
@@ -224,13 +217,23 @@ def _segments(
                 newest.queries(queries, head, heads, scale)
             barrier()
 
+        def summed(item: Expr, heads: int) -> Expr:
+            """Four elements of what a segment adds up to, of all strides."""
+            store(acc, sums[item], 0)
+            with T.serial(1, strides) as j:
+                store(acc, acc[0] + sums[j * heads * vectors + item], 0)
+            return acc[0]
+
         def attend(head: Expr, heads: int, segment: Expr, keys: Expr, low: Expr | None) -> None:
             """The part of one segment, of which there are so many keys, for some heads; of a window
             those from ``low`` on."""
             pages = pages_of(keys)
+            live, behind = (pages, 0) if long else (S_pages, 0)
+            if long and low is not None:
+                behind = bind(T.floordiv(T.max(low, 0), PAGE_TOKENS))
             quad, z = T.floormod(t, QUADS), bind(T.floormod(T.floordiv(t, QUADS), slices))
             nth = bind(T.floordiv(t, QUADS * slices))
-            page = page_of(table, s, segment, nth, pages)
+            page = page_of(table, s, segment, nth, pages, S_pages)
             for g in range(heads):
                 store(acc, 0.0, g)
 
@@ -243,49 +246,50 @@ def _segments(
                             q = queries[g * D + run * packed + j]
                             store(acc, fma(splat(q), key, acc[g]), g)
 
-            if per_slice:
-                unrolled = largest_divisor(per_slice, _LOADS)
-                with T.serial(0, per_slice // unrolled) as i:
-                    add([bind(z + (i * unrolled + j) * slices) for j in range(unrolled)])
-            if runs_left:
-                with when(z < runs_left):
-                    add([bind(z + per_slice * slices)])
+            with when(T.And(nth < pages, nth >= behind)) if long else nullcontext():
+                if per_slice:
+                    unrolled = largest_divisor(per_slice, _LOADS)
+                    with T.serial(0, per_slice // unrolled) as i:
+                        add([bind(z + (i * unrolled + j) * slices) for j in range(unrolled)])
+                if runs_left:
+                    with when(z < runs_left):
+                        add([bind(z + per_slice * slices)])
             for g in range(heads):
-                at = (z * heads + g) * SEGMENT_QUADS + nth * QUADS + quad
+                at = (z * heads + g) * quads + nth * QUADS + quad
                 store(sums, acc[g], at)
             barrier()
 
             def page_at(item: Expr) -> Expr:
-                nth = T.floordiv(T.floormod(item, SEGMENT_QUADS), QUADS)
-                return page_of(table, s, segment, nth, pages)
+                nth = T.floordiv(T.floormod(item, quads), QUADS)
+                return page_of(table, s, segment, nth, pages, S_pages)
 
             def score(item: Expr, i: int) -> None:
                 store(scores, sums[item], i)
                 with T.serial(1, slices) as j:
-                    store(scores, scores[i] + sums[j * heads * SEGMENT_QUADS + item], i)
-                first = T.floormod(item, SEGMENT_QUADS) * 4
+                    store(scores, scores[i] + sums[j * heads * quads + item], i)
+                first = T.floormod(item, quads) * 4
                 if scales is not None:
                     store(scales, kv_scale[0][page_at(item), h, T.floormod(item, QUADS)], i)
                     store(scores, scores[i] * low_and_high(scales[i])[0], i)
                 score = capped(scores[i], log2_cap(spec))
                 store(scores, masked(score, first, keys, LOWEST, low), i)
-                quads = [lane(scores[i], j) for j in range(4)]
-                store(quad_max, T.max(T.max(quads[0], quads[1]), T.max(quads[2], quads[3])), item)
+                four = [lane(scores[i], j) for j in range(4)]
+                store(quad_max, T.max(T.max(four[0], four[1]), T.max(four[2], four[3])), item)
 
-            deal(thread, heads * SEGMENT_QUADS, score)
+            deal(thread, heads * quads, score)
             barrier()
 
             best = local((1,))
 
             def largest(g: Expr) -> Expr:
-                store(best, quad_max[g * SEGMENT_QUADS], 0)
-                with T.serial(1, SEGMENT_QUADS) as j:
-                    store(best, T.max(best[0], quad_max[g * SEGMENT_QUADS + j]), 0)
+                store(best, quad_max[g * quads], 0)
+                with T.serial(1, live * QUADS) as j:
+                    store(best, T.max(best[0], quad_max[g * quads + j]), 0)
                 return bind(best[0])
 
             def weigh(item: Expr, i: int) -> None:
-                m = largest(T.floordiv(item, SEGMENT_QUADS))
-                first = bind(T.floormod(item, SEGMENT_QUADS) * 4)
+                m = largest(T.floordiv(item, quads))
+                first = bind(T.floormod(item, quads) * 4)
                 p = bind(masked(exp2(scores[i] - splat(m)), first, keys, 0.0, low))
                 weight = p
                 if scales is not None:
@@ -295,7 +299,7 @@ def _segments(
                 total = lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3)
                 store(quad_sum, spoiled(total, scores[i]), item)
 
-            deal(thread, heads * SEGMENT_QUADS, weigh)
+            deal(thread, heads * quads, weigh)
             barrier()
 
             c, stride = bind(T.floormod(t, vectors)), bind(T.floordiv(t, vectors))
@@ -303,9 +307,10 @@ def _segments(
                 for g in range(heads):
                     store(acc, 0.0, g)
                 at_once = min(per_stride, _LOADS)
-                with T.serial(0, SEGMENT_PAGES * per_stride // at_once) as i:
+                of_page = per_stride // at_once
+                with T.serial(behind * of_page, live * of_page) as i:
                     nth_page = bind(T.floordiv(i * at_once, per_stride))
-                    page = page_of(table, s, segment, nth_page, pages)
+                    page = page_of(table, s, segment, nth_page, pages, S_pages)
                     first = bind(T.floormod(i * at_once, per_stride))
                     tokens = [bind(stride + (first + j) * strides) for j in range(at_once)]
                     loaded = [
@@ -318,26 +323,31 @@ def _segments(
                         value = seen.run(vector, c)
                         value = bind(select(within(j, keys, low), value, splat(number(0.0))))
                         for g in range(heads):
-                            store(acc, fma(splat(weights[g * SEGMENT + j]), value, acc[g]), g)
+                            store(acc, fma(splat(weights[g * S + j]), value, acc[g]), g)
                 for g in range(heads):
                     store(sums, acc[g], (stride * heads + g) * vectors + c)
             barrier()
 
             def total(g: Expr) -> Expr:
-                store(best, quad_sum[g * SEGMENT_QUADS], 0)
-                with T.serial(1, SEGMENT_QUADS) as j:
-                    store(best, best[0] + quad_sum[g * SEGMENT_QUADS + j], 0)
+                store(best, quad_sum[g * quads], 0)
+                with T.serial(1, live * QUADS) as j:
+                    store(best, best[0] + quad_sum[g * quads + j], 0)
                 return bind(best[0])
 
+            if near and not kept:
+                with when(t < heads):
+                    m, l = largest(t), total(t)
+                    store(quad_max, m, t * quads)
+                    store(quad_sum, l, t * quads)
+                return
+
             def join(item: Expr, i: int) -> None:
-                store(acc, sums[item], 0)
-                with T.serial(1, strides) as j:
-                    store(acc, acc[0] + sums[j * heads * vectors + item], 0)
+                output = summed(item, heads)
                 g, c = T.floordiv(item, vectors), T.floormod(item, vectors)
                 if near:
-                    store(outputs, acc[0], (g * kept + segment) * vectors + c)
+                    store(outputs, output, (g * kept + segment) * vectors + c)
                 else:
-                    store(result, acc[0], place, head + g, segment, c)
+                    store(result, output, place, head + g, segment, c)
 
             deal(thread, heads * vectors, join)
             with when(t < heads):
@@ -359,10 +369,14 @@ def _segments(
                 g, c = bind(T.floordiv(item, vectors)), bind(T.floormod(item, vectors))
 
                 def stats_of(i: Expr) -> tuple[Expr, Expr]:
+                    if not kept:
+                        return quad_max[g * quads], quad_sum[g * quads]
                     at = (g * kept + i) * 2
                     return stats[at], stats[at + 1]
 
                 def output_of(i: Expr) -> Expr:
+                    if not kept:
+                        return summed(item, heads)
                     return outputs[(g * kept + i) * vectors + c]
 
                 sink = bind(named["sinks"][head + g] * number(LOG2E)) if spec.sinks else None
@@ -385,16 +399,21 @@ def _segments(
             first = None if window is None else bind(first_seen(spec, length))
 
             def low_of(segment: Expr) -> Expr | None:
-                return None if first is None else bind(first - segment * SEGMENT)
+                return None if first is None else bind(first - segment * S)
 
             if not near:
-                keys = bind(T.min(length - thread.x * SEGMENT, SEGMENT))
+                keys = bind(T.min(length - thread.x * S, S))
                 attend(head, heads, thread.x, keys, low_of(thread.x))
+                return
+            if not kept:
+                attend(head, heads, T.int32(0), bind(T.min(length, S)), low_of(T.int32(0)))
+                barrier()
+                merge(head, heads, T.int32(1), None)
                 return
             segments, begin = few_segments(spec, length, kept)
             with T.serial(0, segments) as i:
                 segment = i if begin is None else bind(T.min(begin + i, kept - 1))
-                keys = T.min(length - segment * SEGMENT, SEGMENT)
+                keys = T.min(length - segment * S, S)
                 # No segment is empty, which whoever counts indices does not see.
                 attend(head, heads, segment, bind(T.max(keys, 1)), low_of(segment))
                 barrier()
@@ -404,14 +423,14 @@ def _segments(
             with when(table[s, STOP] == 0):
                 length = bind(table[s, KV_LEN] + 1)
                 # What only segments side by side have to ask.
-                there = length > thread.x * SEGMENT
+                there = length > thread.x * S
                 if window is not None:
                     # Segments behind the window are left alone: nobody joins them.
-                    there = T.And(there, length - window < (thread.x + 1) * SEGMENT)
+                    there = T.And(there, length - window < (thread.x + 1) * S)
                 lives = nullcontext() if near else when(there)
                 with lives:
                     if newest is not None:
-                        last = T.floordiv(newest.position, SEGMENT) == thread.x
+                        last = T.floordiv(newest.position, S) == thread.x
                         with nullcontext() if near else when(last):
                             newest.append(h)
                     for first, heads, times in spread(group, most):
@@ -422,6 +441,7 @@ def _segments(
         symbol(
             f"attention_{'near' if near else 'decode'}",
             *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale, *trait_names(spec)),
+            *segment_names(spec),
             *(() if share is None else share.parts),
             *(() if rope is None else rope.rope_names or ("rope",)),
             *(() if rope is None or rope.norm_eps is None else (f"norm{rope.norm_eps}",)),
@@ -430,7 +450,7 @@ def _segments(
         body,
         threads=threads,
         grid=(
-            1 if share is None else ("ceildiv", "t", SEGMENT),
+            1 if share is None else ("ceildiv", "t", S),
             ("mul", "b" if share is None else share.live, HK),
         ),
         bounds={"t": C if share is None else share.reach, "b": B},

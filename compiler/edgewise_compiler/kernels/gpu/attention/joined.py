@@ -15,6 +15,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention import (
     AttentionSpec,
+    segment_names,
     sinks_arg,
     trait_names,
 )
@@ -29,7 +30,7 @@ from edgewise_compiler.kernels.gpu.attention.merge import (
 from edgewise_compiler.kernels.gpu.attention.shares import Share
 from edgewise_compiler.kernels.gpu.operations import fma, number, splat
 from edgewise_compiler.kernels.gpu.thread import Thread, barrier, bind, local, shared, store, when
-from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT
+from edgewise_compiler.kernels.numbers import LOG2E
 from edgewise_runtime.format.abi import KV_LEN
 
 JOINED_SEGMENTS = 16
@@ -57,7 +58,7 @@ class Joined:
     @property
     def most(self) -> int:
         """The most segments of a head."""
-        return min(JOINED_SEGMENTS, -(-self.spec.context // SEGMENT))
+        return min(JOINED_SEGMENTS, -(-self.spec.context // self.spec.segment))
 
     @property
     def factors(self) -> int:
@@ -78,7 +79,7 @@ class Joined:
         """What tells kernels that join it from others."""
         spec = self.spec
         sizes = (spec.batch, spec.pages, spec.heads, spec.context)
-        return ("joined", *sizes, *self.share.parts, *trait_names(spec))
+        return ("joined", *sizes, *self.share.parts, *trait_names(spec), *segment_names(spec))
 
     def begin(self, thread: Thread, named: Mapping[str, Buffer]) -> Callable[[Expr], Expr]:
         """Four columns of all heads by their number. Every thread of the workgroup must come here:

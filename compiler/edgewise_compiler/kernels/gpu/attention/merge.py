@@ -16,6 +16,7 @@ from edgewise_compiler.kernels.attention import (
     AttentionSpec,
     check_attention,
     first_seen,
+    segment_names,
     segments_of,
     sinks_arg,
     trait_names,
@@ -35,7 +36,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_compiler.kernels.numbers import LOG2E, SEGMENT
+from edgewise_compiler.kernels.numbers import LOG2E
 from edgewise_runtime.format.abi import KV_LEN, SEQUENCES, STOP
 
 _THREADS = 128
@@ -48,7 +49,7 @@ def part_elements(spec: AttentionSpec, share: Share) -> int:
 
 def part_arg(spec: AttentionSpec, share: Share) -> Arg:
     """The partial results of a share: of each segment o, then m, l and padding."""
-    segments = -(-share.reach // SEGMENT)
+    segments = -(-share.reach // spec.segment)
     return Arg("part", "float32x4", (share.count, spec.heads, segments, spec.head_dim // 4 + 1))
 
 
@@ -60,10 +61,10 @@ def slices_of(vectors: int) -> int:
 def few_segments(spec: AttentionSpec, length: Expr, most: int) -> tuple[Expr, Expr | None]:
     """How many segments the last of ``length`` positions sees, of which a sequence has ``most`` at
     most, and the first of them; None for 0."""
-    segments = bind(T.min(segments_of(length), most))
+    segments = bind(T.min(segments_of(length, spec.segment), most))
     if spec.window is None:
         return segments, None
-    first = bind(T.min(T.floordiv(first_seen(spec, length), SEGMENT), most - 1))
+    first = bind(T.min(T.floordiv(first_seen(spec, length), spec.segment), most - 1))
     return bind(T.max(1, segments - first)), first
 
 
@@ -126,7 +127,7 @@ def _weight(exponent: Expr, largest: Expr) -> Expr:
 def attention_merge(spec: AttentionSpec, share: Share | None = None) -> Launch:
     """Joins what :func:`attention_decode` left in ``part``, of which it takes the arguments.
 
-    Arguments: part float32 [G, HQ, ceil(R/64), D+4]; table int32 [B, 8+MP]; with sinks those,
+    Arguments: part float32 [G, HQ, ceil(R/S), D+4]; table int32 [B, 8+MP]; with sinks those,
     float32 [HQ]; out float32 [N, HQ*D],
     written for sequences that have not stopped; step int32 [8], whose field 1 is the number of
     sequences. Grid: query heads in x, sequences in y.
@@ -164,9 +165,10 @@ def _merge(spec: AttentionSpec, share: Share) -> Launch:
         acc = local((1,), "float32x4")
 
         def merge() -> None:
-            segments, first = bind(segments_of(table[s, KV_LEN] + 1)), None
+            length = table[s, KV_LEN] + 1
+            segments, first = bind(segments_of(length, spec.segment)), None
             if spec.window is not None:
-                first = bind(T.floordiv(first_seen(spec, table[s, KV_LEN] + 1), SEGMENT))
+                first = bind(T.floordiv(first_seen(spec, length), spec.segment))
                 segments = bind(segments - first)
             c, z = bind(T.floormod(thread.t, vectors)), bind(T.floordiv(thread.t, vectors))
             of = Slice(
@@ -195,7 +197,12 @@ def _merge(spec: AttentionSpec, share: Share) -> Launch:
                 merge()
 
     return kernel(
-        symbol("attention_merge", N, B, MP, HQ, D, C, *share.parts, *trait_names(spec)),
+        symbol(
+            "attention_merge",
+            *(N, B, MP, HQ, D, C, *share.parts),
+            *trait_names(spec),
+            *segment_names(spec),
+        ),
         arguments,
         body,
         threads=_THREADS,

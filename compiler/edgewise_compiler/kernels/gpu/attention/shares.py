@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgewise_compiler.kernels.attention import AttentionSpec
-from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_runtime.format.expr import Expr
 
 PART_BYTES = 16 << 20
@@ -49,13 +48,14 @@ class Share:
 
 def all_together(spec: AttentionSpec) -> Share:
     """All sequences, as long as their partial results take no more than `PART_BYTES`."""
-    reach = PART_BYTES // _segment_bytes(spec, spec.batch) * SEGMENT
-    return Share(0, spec.batch, max(SEGMENT, min(reach, spec.context)), spec.batch, spec.context)
+    S = spec.segment
+    reach = PART_BYTES // _segment_bytes(spec, spec.batch) * S
+    return Share(0, spec.batch, max(S, min(reach, spec.context)), spec.batch, spec.context)
 
 
 def in_turn(spec: AttentionSpec) -> list[Share]:
     """All sequences, however long: as many after each other as their partial results demand."""
-    segments = -(-spec.context // SEGMENT)
+    segments = -(-spec.context // spec.segment)
     most = max(1, PART_BYTES // (_segment_bytes(spec, 1) * segments))
     count = -(-spec.batch // -(-spec.batch // most))
     return [
