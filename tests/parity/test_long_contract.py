@@ -1,7 +1,7 @@
 """The contract of one program for sequences of hundreds of tokens, whose attention GPUs divide.
 
-Up to 256 tokens a launch attends and joins, up to 4,096 of one sequence the linear that follows
-joins, and else a launch of its own: a row has the same bits by each of them.
+Up to 256 tokens a launch attends and joins, for more of one sequence the linear that follows joins,
+up to 1,024 here, and else a launch of its own: a row has the same bits by each of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.compile import compile_model
+from edgewise_compiler.kernels.gpu.attention import joined
+from edgewise_compiler.targets.gpu import attention
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.format.bundle import Bundle
@@ -21,10 +23,12 @@ from tests.parity.driver import Driver, Stream
 
 pytestmark = pytest.mark.landing
 
-CONTEXT, PAGES = 4352, 1088
+CONTEXT, PAGES = 1280, 320
 TOKENS = [int(token) for token in np.random.default_rng(3).integers(0, 320, CONTEXT)]
 LENGTHS = (1100, 300, 200, 1000)
 BURST = 16
+JOINED = 1024
+"""Tokens up to which the linear joins, far fewer than it does of heads as few as these."""
 
 PROGRAMS = [
     ("llama-gqa2-tied-linear", "webgpu-f32", "auto"),
@@ -48,12 +52,18 @@ def program(
 
     def compile_to(out: Path) -> None:
         model = with_context(checkpoints(case), out.with_name("checkpoint"), CONTEXT)
-        compile_model(
-            model, out, quant="q4", targets=(target,), kv=kv, prefill_chunk=128, max_batch=8
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(attention, "joined_segments", lambda spec: JOINED // spec.segment)
+            patch.setattr(joined, "joined_segments", lambda spec: JOINED // spec.segment)
+            compile_model(
+                model, out, quant="q4", targets=(target,), kv=kv, prefill_chunk=128, max_batch=8
+            )
 
     bundle = Bundle.open(made_once(shared / f"long-{case}-{target}-{kv}", compile_to))
     wanted = f"{name}-kv8" if kv == "int8" else name
+    [compiled] = (one for one in bundle.manifest.programs if one.id == wanted)
+    joins = {"b": (1, 1), "t": (1, JOINED)}
+    assert joins in [entry.when for entry in compiled.entries["decode"]]
     with device_for_target(target).load(bundle, wanted, load_symbols={"pages": PAGES}) as loaded:
         yield loaded
 
@@ -82,7 +92,7 @@ def test_a_long_sequence_decodes_alike_alone_and_beside_others(program: LoadedPr
                 assert np.array_equal(logits[row], alone[length][i]), f"{size} rows, {length}"
 
 
-@pytest.mark.parametrize("border", [256, 512, pytest.param(4096, marks=pytest.mark.full)])
+@pytest.mark.parametrize("border", [256, JOINED])
 def test_a_burst_across_a_border_is_its_single_steps(program: LoadedProgram, border: int) -> None:
     length = border - BURST // 2
     driver = Driver(program, pages=PAGES)

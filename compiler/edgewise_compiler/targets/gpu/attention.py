@@ -10,7 +10,7 @@ from edgewise_compiler.graph.nodes import Graph, Node, Value
 from edgewise_compiler.graph.operations import Attention, Linear
 from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.decode import attention_decode, attention_near
-from edgewise_compiler.kernels.gpu.attention.joined import JOINED_SEGMENTS, Joined
+from edgewise_compiler.kernels.gpu.attention.joined import Joined, joined_segments
 from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
@@ -108,8 +108,8 @@ def _shares(low: GpuLowering, spec: AttentionSpec) -> list[Share]:
 def joined_reach(low: GpuLowering, graph: Graph) -> int:
     """The most tokens of a sequence up to which linears join the segments of all attention."""
     specs = (low.attention_spec(n.op) for n in graph.nodes if isinstance(n.op, Attention))
-    segments = (spec.segment for spec in specs)
-    return JOINED_SEGMENTS * min(segments, default=low.bounds.context)
+    reaches = (joined_segments(spec) * spec.segment for spec in specs)
+    return min(reaches, default=low.bounds.context)
 
 
 def together_reach(low: GpuLowering, graph: Graph) -> int:

@@ -46,7 +46,7 @@ def plans(
     Args:
         many: the graphs for a prefill's rows, whose norms are launches of their own.
         few: all graphs for decoding, norms folded into linears.
-        joining: whether linears join the segments of one sequence, up to `JOINED_SEGMENTS`, which
+        joining: whether linears join the segments of one sequence, up to `joined_segments`, which
             are long ones then where there is room.
     """
     low = replace(low, long_segments=joining)

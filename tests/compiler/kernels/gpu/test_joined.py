@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.attention import AttentionSpec
-from edgewise_compiler.kernels.gpu.attention.joined import JOINED_SEGMENTS, Joined
+from edgewise_compiler.kernels.gpu.attention.joined import (
+    JOINED_SEGMENTS,
+    Joined,
+    joined_segments,
+)
 from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
 from edgewise_compiler.kernels.gpu.attention.shares import whole
 from edgewise_compiler.kernels.gpu.limits import LEAST, check_limits
@@ -27,7 +31,7 @@ N, B, PAGES, OUTPUTS = 9, 3, 200, 96
 # The last has more columns than a linear has in shared memory at once.
 HEADS = [(6, 64), (2, 80), (2, 128), (12, 16), (7, 96), (2, 256), (32, 96)]
 LENGTHS = [
-    *((length, SEGMENT) for length in (1, 64, 65, 500, JOINED_SEGMENTS * SEGMENT)),
+    *((length, SEGMENT) for length in (1, 64, 65, 500, JOINED_SEGMENTS * SEGMENT, PAGES * 16)),
     *((length, LONG_SEGMENTS[0]) for length in (256, 257, PAGES * 16)),
 ]
 """Tokens of the sequence, and of a segment."""
@@ -63,6 +67,7 @@ def test_it_gives_the_bits_of_two_launches(
     count, dim = heads
     spec = AttentionSpec(N, B, PAGES * 16, count, 1, dim, "float16", 1.0)
     spec = replace(spec, segment=segment, **traits)
+    length = min(length, joined_segments(spec) * segment)
     part = segments(spec, length, seed=length)
     table = np.zeros((B, TABLE_HEADER + PAGES), "int32")
     table[0, KV_LEN] = length - 1

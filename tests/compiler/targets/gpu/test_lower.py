@@ -60,7 +60,7 @@ def test_decode_is_five_launches_a_layer_and_six_of_several_long_sequences(
         "prefill": prefill,
         "logits_few": 1,
         "logits": 1,
-        # Of one sequence up to 4,096 keys the linear that follows joins what several found.
+        # Of one sequence that is not too long the linear that follows joins what several found.
         "decode_few": 1 + 5 * LAYERS + 1 + SAMPLING,
         "decode": 1 + 6 * LAYERS + 1 + SAMPLING,
         # Up to 256 keys one launch attends to all and joins what it found.
@@ -92,7 +92,7 @@ def test_sequences_of_a_long_context_go_in_turn_only_where_one_is_long(
         "decode_together",
         "decode",
     ]
-    assert entries[1][0] == {"b": (1, 1), "t": (1, 4096)}
+    assert entries[1][0] == {"b": (1, 1), "t": (1, 32768)}
     assert entries[3][0] == {"b": (1, 64), "t": (1, 256)}
     assert entries[4][0] == {"b": (1, 64), "t": (1, reach)}
     of_forward = [(when, plan.replace("forward", "decode")) for when, plan in forwards]

@@ -33,19 +33,26 @@ from edgewise_compiler.kernels.gpu.thread import Thread, barrier, bind, local, s
 from edgewise_compiler.kernels.numbers import LOG2E
 from edgewise_runtime.format.abi import KV_LEN
 
-JOINED_SEGMENTS = 16
-"""Segments that a linear joins at most: what all its workgroups read of them, instead of one, is
-estimated to take less time than a launch does (docs/decisions/0065-*)."""
-
+JOINED_SEGMENTS, JOINED_BYTES = 16, 128 << 10
+"""What a workgroup of a linear joins: so many segments, or more of them where these take no more
+bytes. What all workgroups read, instead of one, is estimated to take less time than a launch does
+(docs/decisions/0065-*, 0096-*)."""
 
 FACTOR_BYTES = 5 << 10
 """Of shared memory, for what the segments of all heads are multiplied by: a linear's columns and
 its sums take the rest of 16 KiB."""
 
 
+def joined_segments(spec: AttentionSpec) -> int:
+    """How many segments of a sequence a linear joins at most, if there is room for these."""
+    room = FACTOR_BYTES // (4 * spec.heads) - 1
+    cheap = JOINED_BYTES // (4 * spec.heads * spec.head_dim)
+    return max(JOINED_SEGMENTS, min(room, cheap))
+
+
 @dataclass(frozen=True)
 class Joined:
-    """The attention of the only sequence of a step, which has `JOINED_SEGMENTS` at most.
+    """The attention of the only sequence of a step, which has `joined_segments` at most.
 
     Attributes:
         spec: of the attention.
@@ -58,7 +65,7 @@ class Joined:
     @property
     def most(self) -> int:
         """The most segments of a head."""
-        return min(JOINED_SEGMENTS, -(-self.spec.context // self.spec.segment))
+        return min(joined_segments(self.spec), -(-self.spec.context // self.spec.segment))
 
     @property
     def factors(self) -> int:
