@@ -90,6 +90,8 @@ def talk(
         sock=sock,
         subprotocols=[Subprotocol(one) for one in protocols or (V1,)],
         additional_headers=headers,
+        # A busy machine may take some.
+        open_timeout=60,
         compression=None,
         proxy=None,
         **{"max_queue": None, **options},
