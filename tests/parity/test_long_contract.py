@@ -14,7 +14,7 @@ import pytest
 
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.kernels.gpu.attention import joined
-from edgewise_compiler.targets.gpu import attention
+from edgewise_compiler.kernels.numbers import LONG_SEGMENTS
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.format.bundle import Bundle
@@ -53,8 +53,8 @@ def program(
     def compile_to(out: Path) -> None:
         model = with_context(checkpoints(case), out.with_name("checkpoint"), CONTEXT)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(attention, "joined_segments", lambda spec: JOINED // spec.segment)
-            patch.setattr(joined, "joined_segments", lambda spec: JOINED // spec.segment)
+            patch.setattr(joined, "JOINED_SEGMENTS", JOINED // LONG_SEGMENTS[0])
+            patch.setattr(joined, "JOINED_BYTES", 0)
             compile_model(
                 model, out, quant="q4", targets=(target,), kv=kv, prefill_chunk=128, max_batch=8
             )

@@ -70,14 +70,21 @@ describe("a tab that lends its GPU", () => {
 
       const second = await opened();
       await lent.wait(2);
-      await Promise.all([0, 1, 2, 3].map(() => lent.generate("Once upon a time", 4)));
+      const running = async () => (await lent.tabs()).tabs?.map(([, answers]) => answers);
+      // Pages that stand still end none of these before all are asked.
+      for (const browser of browsers) signal("SIGSTOP", browser);
+      const four = [0, 1, 2, 3].map(() => lent.generate("Once upon a time", 4));
+      try {
+        await expect.poll(running, SOON).toEqual([2, 2]);
+      } finally {
+        for (const browser of browsers) signal("SIGCONT", browser);
+      }
+      await Promise.all(four);
       const { tabs = [] } = await lent.tabs();
-      expect(tabs.map(([, running]) => running)).toEqual([0, 0]);
-      // Two each, unless one had ended before another was asked: then who is free takes it.
-      const [first = 0, other = 0] = tabs.map(([, , served]) => served);
-      expect(first + other).toBe(7);
-      expect(first).toBeGreaterThan(3);
-      expect(other).toBeGreaterThan(0);
+      expect(tabs.map(([, left, served]) => [left, served])).toEqual([
+        [0, 5],
+        [0, 2],
+      ]);
 
       // The tab that is closed ends what it had begun; the other one goes on.
       const begun = await lent.begun(LONG);

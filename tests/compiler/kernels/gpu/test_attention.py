@@ -63,7 +63,6 @@ pytestmark = pytest.mark.sampled(one_in=9, covering=False)
 TOLERANCE = 1e-5
 
 CONTEXT = BOUNDS.pages * 16
-NEAR = NEAR_TOKENS
 GROUPED = Heads(8, 2, 64)
 ODD = Heads(3, 1, 80)  # a head's vectors do not fill the threads
 SHAPES = [
@@ -173,9 +172,9 @@ def near(
     parts: Sequence[Part], *, seed: int = 0, live: int | None = None, segment: int = SEGMENT
 ) -> list[Array]:
     """The same in one launch, for sequences of few keys."""
-    inputs, step, out = buffers_of(parts, seed, NEAR, live)
+    inputs, step, out = buffers_of(parts, seed, NEAR_TOKENS, live)
     launch = attention_near(spec_of(parts[0], segment=segment), LIMITS)
-    symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": NEAR}
+    symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": NEAR_TOKENS}
     *_, out, _ = run(launch, [*inputs, *sinks_of(parts[0].story), out, step], **symbols)
     return split_rows(out, parts)
 
@@ -258,7 +257,7 @@ def test_sinks_take_part_once_whatever_the_number_of_segments(
     kv_dtype: str, window: int | None, segment: int
 ) -> None:
     sequence = with_sinks(CONTEXT, kv_dtype, window)
-    parts = [Part(sequence, h, 1) for h in (0, 15, 64, NEAR - 1, NEAR, CONTEXT - 1)]
+    parts = [Part(sequence, h, 1) for h in (0, 15, 64, NEAR_TOKENS - 1, NEAR_TOKENS, CONTEXT - 1)]
     merged, others = (decode(batch, segment=segment) for batch in (parts[:4], parts[4:]))
     agrees(parts, [*merged, *others])
     for one, other in zip(near(parts[:4], segment=segment), merged, strict=True):
@@ -301,7 +300,7 @@ def test_partial_results_of_a_gpu_stay_small() -> None:
 def test_few_segments_are_joined_in_one_launch_for_the_same_bits(
     heads: Heads, kv_dtype: str, segment: int
 ) -> None:
-    histories = [*HISTORIES[:-1], 127, 128, 191, 192, NEAR - 1]
+    histories = [*HISTORIES[:-1], 127, 128, 191, 192, NEAR_TOKENS - 1]
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in histories]
     for batch in (parts[:4], parts[4:8], parts[8:]):
         merged = decode(batch, segment=segment)

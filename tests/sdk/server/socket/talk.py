@@ -90,7 +90,7 @@ def talk(
         sock=sock,
         subprotocols=[Subprotocol(one) for one in protocols or (V1,)],
         additional_headers=headers,
-        # A busy machine may take some.
+        # A busy machine takes more than the usual ten seconds.
         open_timeout=60,
         compression=None,
         proxy=None,

@@ -57,12 +57,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     spoiled,
     within,
 )
-from edgewise_compiler.kernels.gpu.attention.division import (
-    heads_in,
-    lends,
-    space_of,
-    threads_for,
-)
+from edgewise_compiler.kernels.gpu.attention.division import division_of, lends
 from edgewise_compiler.kernels.gpu.attention.merge import Slice, few_segments, part_arg, slices_of
 from edgewise_compiler.kernels.gpu.attention.newest import Newest, combines, newest_arguments
 from edgewise_compiler.kernels.gpu.attention.shares import Share, whole
@@ -152,13 +147,12 @@ def _segments(
     near, first_sequence = share is None, 0 if share is None else share.first
     S, quads, S_pages = spec.segment, spec.segment // 4, spec.segment // PAGE_TOKENS
     long = S > SEGMENT  # pages that no key is seen of are passed over
-    # A single segment is joined where it lies.
-    kept = min(NEAR_TOKENS // S, -(-C // S)) if near else 0
-    kept = 0 if kept == 1 else kept
+    count = min(NEAR_TOKENS // S, -(-C // S)) if near else 0  # segments that are joined here
+    single = count == 1  # which is joined where it lies
+    kept = 0 if single else count
     combining = rope is not None and combines(rope)
-    space = space_of(spec, limits)
-    threads = threads_for(group, spec, space)
-    most = min(group, heads_in(space, threads, spec, kept))
+    division = division_of(spec, limits, kept)
+    threads, most = division.threads, division.heads
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
     slices = threads // quads
@@ -334,7 +328,7 @@ def _segments(
                     store(best, best[0] + quad_sum[g * quads + j], 0)
                 return bind(best[0])
 
-            if near and not kept:
+            if single:
                 with when(t < heads):
                     m, l = largest(t), total(t)
                     store(quad_max, m, t * quads)
@@ -369,13 +363,13 @@ def _segments(
                 g, c = bind(T.floordiv(item, vectors)), bind(T.floormod(item, vectors))
 
                 def stats_of(i: Expr) -> tuple[Expr, Expr]:
-                    if not kept:
+                    if single:
                         return quad_max[g * quads], quad_sum[g * quads]
                     at = (g * kept + i) * 2
                     return stats[at], stats[at + 1]
 
                 def output_of(i: Expr) -> Expr:
-                    if not kept:
+                    if single:
                         return summed(item, heads)
                     return outputs[(g * kept + i) * vectors + c]
 
@@ -405,7 +399,7 @@ def _segments(
                 keys = bind(T.min(length - thread.x * S, S))
                 attend(head, heads, thread.x, keys, low_of(thread.x))
                 return
-            if not kept:
+            if single:
                 attend(head, heads, T.int32(0), bind(T.min(length, S)), low_of(T.int32(0)))
                 barrier()
                 merge(head, heads, T.int32(1), None)
