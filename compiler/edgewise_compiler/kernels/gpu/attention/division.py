@@ -38,7 +38,7 @@ def division_of(spec: AttentionSpec, limits: Limits, kept: int = 0) -> Division:
 
     few = _MOST_THREADS // 2
     # Each vector of a head needs a thread.
-    fits = D > 4 * few or group <= heads_in(_MOST_THREADS, 0)
+    fits = spec.head_dim > 4 * few or group <= heads_in(_MOST_THREADS, 0)
     threads = _MOST_THREADS if fits else few
     return Division(threads, min(group, heads_in(threads, kept)))
 
