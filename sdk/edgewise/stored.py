@@ -29,8 +29,8 @@ class Stored:
 def stored_by_scheme(tensors: Mapping[str, TensorEntry]) -> dict[str, Stored]:
     """What the tensors of a layout take, by scheme, the largest share first.
 
-    Beside the ``.weight`` of a matrix of integers lies a tensor with the numbers of each 32. In
-    those of four bits that is called after the scheme, ``.iq4_nl_scale``; where it is only
+    Beside the ``.weight`` of a matrix of integers lies a tensor with the numbers of each 32. It is
+    called after the scheme, ``.iq4_nl_scale``, whose name has the bits of a code; where it is only
     ``.scale``, a float16 each, bits tell schemes apart. What has none holds floats, in the ``gpu``
     layout two float16 to a uint32.
     """
@@ -48,9 +48,12 @@ def _each(tensors: Mapping[str, TensorEntry]) -> Iterator[tuple[str, Stored]]:
             continue  # It counts with its codes.
         if what == "weight" and linear in numbers:
             scheme, scale = numbers[linear]
-            weights = entry.bytes * 2 if scheme else scale.bytes // DTYPES["float16"] * GROUP
-            bits = entry.bytes * 8 // max(1, weights)
-            yield scheme or f"q{bits}", Stored(weights, entry.bytes + scale.bytes)
+            if scheme:
+                weights = entry.bytes * 8 // _bits(scheme)
+            else:
+                weights = scale.bytes // DTYPES["float16"] * GROUP
+                scheme = f"q{entry.bytes * 8 // max(1, weights)}"
+            yield scheme, Stored(weights, entry.bytes + scale.bytes)
         elif entry.dtype == "float32":
             yield "f32", Stored(entry.bytes // DTYPES["float32"], entry.bytes)
         else:
@@ -65,3 +68,8 @@ def _numbers(
         linear, _, what = name.rpartition(".")
         if what.endswith("scale"):
             yield linear, (what.removesuffix("scale").removesuffix("_"), entry)
+
+
+def _bits(scheme: str) -> int:
+    """Of a code, by the scheme's name: 4 of ``iq4_nl`` and ``mxfp4``."""
+    return next(int(sign) for sign in scheme if sign.isdigit())

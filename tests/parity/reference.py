@@ -36,7 +36,10 @@ NORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 ENDS = ("*embed_tokens.weight", "lm_head.weight")
 MIXED = {
     "fours": ("q4a", {**dict.fromkeys(ENDS, "iq4_nl"), "*.mlp.*": "mxfp4"}),
-    "fives": ("q5", dict.fromkeys((*ENDS, "*.[qkv]_proj.weight", "*.down_proj.weight"), "q6")),
+    "fives": (
+        "q5_nl",
+        {**dict.fromkeys(ENDS, "q6_nl"), "*.[qkv]_proj.weight": "q6", "*.down_proj.weight": "q5"},
+    ),
 }
 """Recipes of this folder by their names: the scheme of most matrices, and by globs
 over names of those that have another."""
@@ -44,6 +47,9 @@ ROUTERS = (".mlp.gate.weight", ".shared_expert_gate.weight")
 """Matrices that stay float32."""
 TABLES = {
     "iq4_nl": (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113),
+    "q4_nl": (*range(-12, -4, 2), *range(-4, 5), *range(6, 11, 2)),
+    "q5_nl": (*range(-24, -8, 2), *range(-8, 9), *range(10, 23, 2)),
+    "q6_nl": (*range(-48, -16, 2), *range(-16, 17), *range(18, 47, 2)),
     "mxfp4": (-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12),
 }
 """What weights in these schemes are, times their group's scale, in order."""

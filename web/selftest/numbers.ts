@@ -46,8 +46,11 @@ export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
   f16: 16,
   q8: 8,
   q6: 6,
+  q6_nl: 6,
   q5: 5,
+  q5_nl: 5,
   q4: 4,
+  q4_nl: 4,
   q4a: 4,
   q4k: 4,
   iq4_nl: 4,
@@ -60,8 +63,11 @@ export const HALVES_PER_GROUP: Readonly<Record<Scheme, number>> = {
   f16: 0,
   q8: 1,
   q6: 1,
+  q6_nl: 1,
   q5: 1,
+  q5_nl: 1,
   q4: 1,
+  q4_nl: 1,
   q4a: 2,
   q4k: 1, // four words for eight groups
   iq4_nl: 1,
@@ -121,19 +127,12 @@ const VALUES: Readonly<Record<Scheme, (word: (at: number) => number, column: num
   f32: (word, column) => word(column),
   f16: (word, column) => fromHalf((word(column >> 1) >>> (16 * (column & 1))) & 0xffff),
   q8: (word, column) => ((word(column >> 2) >>> (8 * (column & 3))) & 255) - 128,
-  q6: (word, column) => {
-    // Of 16 columns two words as in q4, and one that has two more bits of each.
-    const run = (column >> 4) * 3;
-    const [low, rest] = [word(run + ((column >> 3) & 1)), word(run + 2)];
-    const high = (rest >>> (8 * (column & 3) + 2 * ((column >> 2) & 3))) & 3;
-    return (nibble(low, column) | (high << 4)) - 32;
-  },
-  q5: (word, column) => {
-    // Four words as in q4, and one that has one more bit of each column.
-    const high = (word(4) >>> (8 * (column & 3) + (column >> 2))) & 1;
-    return (nibble(word(column >> 3), column) | (high << 4)) - 16;
-  },
+  q6: (word, column) => six(word, column) - 32,
+  q6_nl: (word, column) => bent(six(word, column) - 32, 16),
+  q5: (word, column) => five(word, column) - 16,
+  q5_nl: (word, column) => bent(five(word, column) - 16, 8),
   q4: (word, column) => nibble(word(column >> 3), column) - 8,
+  q4_nl: (word, column) => bent(nibble(word(column >> 3), column) - 8, 4),
   q4a: (word, column) => nibble(word(column >> 3), column),
   q4k: (word, column) => nibble(word(column >> 3), column),
   iq4_nl: (word, column) => TABLES.iq4_nl[nibble(word(column >> 3), column)] ?? Number.NaN,
@@ -143,6 +142,25 @@ const VALUES: Readonly<Record<Scheme, (word: (at: number) => number, column: num
 /** Of eight codes in a word, byte b has column b in its low half, column b + 4 in its high half. */
 function nibble(word: number, column: number): number {
   return (word >>> (8 * (column & 3) + (column & 4))) & 15;
+}
+
+/** Of 16 columns two words as in q4, and one that has two more bits of each. */
+function six(word: (at: number) => number, column: number): number {
+  const run = (column >> 4) * 3;
+  const [low, rest] = [word(run + ((column >> 3) & 1)), word(run + 2)];
+  const high = (rest >>> (8 * (column & 3) + 2 * ((column >> 2) & 3))) & 3;
+  return nibble(low, column) | (high << 4);
+}
+
+/** Four words as in q4, and one that has one more bit of each column. */
+function five(word: (at: number) => number, column: number): number {
+  const high = (word(4) >>> (8 * (column & 3) + (column >> 2))) & 1;
+  return nibble(word(column >> 3), column) | (high << 4);
+}
+
+/** Numbers up to `bend` of either sign are integers themselves, beyond it integers lie two apart. */
+function bent(number: number, bend: number): number {
+  return 2 * number - Math.max(-bend, Math.min(bend, number));
 }
 
 /** Whole numbers from 0 to `below` - 1, the same for the same seed (Marsaglia's xorshift32). */

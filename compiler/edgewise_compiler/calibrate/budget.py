@@ -11,7 +11,7 @@ from edgewise_compiler.layouts.schemes import linears_of, recipe_of
 from edgewise_compiler.quantize import SCHEMES, Recipe
 from edgewise_compiler.quantize.budget import spend
 
-CHOICE = tuple(SCHEMES[name] for name in ("q4", "q5", "q6", "q8"))
+CHOICE = tuple(SCHEMES[name] for name in ("q4_nl", "q5_nl", "q6_nl", "q8"))
 
 
 def budget_recipe(

@@ -44,13 +44,40 @@ class CodedRows:
 
 @dataclass(frozen=True)
 class Levels:
-    """Integers ``low..high`` that a float16 scale of any sign multiplies.
+    """Integers that a float16 scale of any sign multiplies, and the numbers that name them.
 
-    They are stored as the integer minus ``low``; a scale's sign says which way the longer side is.
+    Numbers ``low..high`` are stored less ``low``; a scale's sign says which way the longer side is.
+
+    Attributes:
+        bend: numbers up to this one of either sign are the integers themselves; beyond it integers
+            lie two apart: ``2 number - clip(number, -bend, bend)``. None: all are themselves.
     """
 
     low: int
     high: int
+    bend: int | None = None
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The lowest and the highest integer."""
+        low, high = self.integers(np.array([self.low, self.high], np.float32)).astype(int).tolist()
+        return low, high
+
+    def integers(self, numbers: Floats) -> Floats:
+        """What numbers stand for; themselves, not copied, where there is no bend."""
+        if self.bend is None:
+            return numbers
+        found = np.clip(numbers, -self.bend, self.bend)
+        np.subtract(numbers, found, out=found)
+        return np.add(numbers, found, out=found)
+
+    def nearest(self, x: Floats) -> Floats:
+        """The numbers of the integers nearest to ``x``, which is overwritten and returned."""
+        if self.bend is not None:
+            x += np.clip(x, -self.bend, self.bend)
+            x *= np.float32(0.5)
+        np.rint(x, out=x)
+        return np.clip(x, self.low, self.high, out=x)
 
 
 SIXTEEN = Levels(-8, 7)
@@ -90,6 +117,11 @@ class Scheme:
     def integer(self) -> bool:
         """Whether its codes are integers, which kernels multiply with int8 activations."""
         return self.code.startswith("uint")
+
+    @property
+    def bend(self) -> int | None:
+        """Where its integers begin to lie two apart (`Levels`); None where they never do."""
+        return None if self.levels is None else self.levels.bend
 
 
 CodeSource = Callable[[str, int, int], CodedRows]

@@ -50,9 +50,9 @@ def gptq(
         scales[first // GROUP] = found.groups["scale"][:, 0]
         scale = scales[first // GROUP].astype(np.float32)
         for column in range(first, stop):
-            integers = nearest(left[column], scale, levels)
-            codes[column] = (integers - np.float32(levels.low)).astype(np.uint8)
-            error = (left[column] - integers * scale) / factor[column, column]
+            numbers = nearest(left[column], scale, levels)
+            codes[column] = (numbers - np.float32(levels.low)).astype(np.uint8)
+            error = (left[column] - levels.integers(numbers) * scale) / factor[column, column]
             left[column + 1 : stop] -= np.outer(factor[column, column + 1 : stop], error)
             errors[column - first] = error
         left[stop:] -= factor[first:stop, stop:].T @ errors

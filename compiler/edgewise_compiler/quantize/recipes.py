@@ -74,12 +74,9 @@ _ENDS = ("*embed_tokens.weight", "lm_head.weight")
 _QKV = ("*.q_proj.weight", "*.k_proj.weight", "*.v_proj.weight")
 """What an error costs most in, weight for weight (docs/decisions/0013)."""
 
-_DOWN = ("*.down_proj.weight",)
-"""What comes next."""
-
 _MIXED = (
-    Recipe("balanced", SCHEMES["q5"], (Rule(_ENDS + _QKV + _DOWN, SCHEMES["q6"]),), searched=True),
-    Recipe("small", SCHEMES["q4"], (Rule(_QKV, SCHEMES["q5"]),), searched=True),
+    Recipe("balanced", SCHEMES["q5_nl"], (Rule(_ENDS, SCHEMES["q6_nl"]),), searched=True),
+    Recipe("small", SCHEMES["q4_nl"], (Rule(_QKV, SCHEMES["q5_nl"]),), searched=True),
 )
 
 PRESETS: Mapping[str, Recipe] = {

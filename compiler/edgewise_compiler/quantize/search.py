@@ -1,4 +1,4 @@
-"""Scales of symmetric integers, searched for: the error that they leave counts by column.
+"""Scales of integers, even or bent, searched for: the error that they leave counts by column.
 
 A group's scale that makes its largest value exact is seldom the one with the least error. Here a
 few dozen scales around it are tried; the codes that each leads to have a best scale of their own,
@@ -18,7 +18,7 @@ from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels,
 from edgewise_runtime.format.abi import GROUP
 
 FACTORS = np.linspace(0.7, 1.6, 16, dtype=np.float32)
-"""Times ``low`` and times ``high``: the integers that a group's extreme value is put at, in turn.
+"""Times the lowest integer and times the highest: what a group's extreme value is put at, in turn.
 Beyond 1 it is clipped, for the sake of columns that count more."""
 
 BLOCK_GROUPS = 1 << 12
@@ -55,8 +55,8 @@ def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) ->
         u = np.ascontiguousarray(weights[np.arange(block.start, block.stop) % len(weights)].T)
         # A negative zero becomes the other: a zero has one spelling.
         scale[block] = to_f16(_best_scales(w, u, levels), "quantization scale") + np.float16(0)
-        integers = nearest(w, scale[block].astype(np.float32), levels)
-        codes[block] = (integers - np.float32(levels.low)).astype(np.uint8).T
+        numbers = nearest(w, scale[block].astype(np.float32), levels)
+        codes[block] = (numbers - np.float32(levels.low)).astype(np.uint8).T
 
     starts = range(0, len(groups), BLOCK_GROUPS)
     if len(starts) == 1:
@@ -69,8 +69,8 @@ def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) ->
 
 
 def nearest(w: Floats, scale: Floats, levels: Levels) -> Floats:
-    """The nearest integers of ``w / scale``; 0 where the scale is."""
-    return _rounded(w, _inverse(scale), levels)
+    """The numbers of the integers nearest to ``w / scale``; 0 where the scale is."""
+    return levels.nearest(w * _inverse(scale))
 
 
 _HUGE = np.float32(2.0**100)
@@ -82,12 +82,6 @@ def _inverse(scale: Floats) -> Floats:
         inverse = np.where(scale == 0, np.float32(0), np.float32(1) / scale)
     # Beyond the largest float there is nothing to tell apart: such a scale is a subnormal's.
     return np.clip(inverse, -_HUGE, _HUGE)
-
-
-def _rounded(w: Floats, inverse: Floats, levels: Levels) -> Floats:
-    integers = w * inverse
-    np.rint(integers, out=integers)
-    return np.clip(integers, levels.low, levels.high, out=integers)
 
 
 def _best_scales(w: Floats, u: Floats, levels: Levels) -> NDArray[np.float32]:
@@ -103,7 +97,7 @@ def _best_scales(w: Floats, u: Floats, levels: Levels) -> NDArray[np.float32]:
     gain = np.zeros(w.shape[1], np.float32)
 
     def consider(inverse: Floats) -> None:
-        integers = _rounded(w, inverse, levels)
+        integers = levels.integers(levels.nearest(w * inverse))
         along = np.einsum("jg,jg->g", uw, integers)
         np.multiply(integers, integers, out=integers)
         square = np.einsum("jg,jg->g", u, integers)
@@ -115,7 +109,7 @@ def _best_scales(w: Floats, u: Floats, levels: Levels) -> NDArray[np.float32]:
         np.copyto(gain, less, where=better)
 
     unit = _inverse(extreme)
-    for end in (levels.low, levels.high):
+    for end in levels.ends:
         for factor in FACTORS:
             consider(unit * (np.float32(end) * factor))
     for _ in range(2):

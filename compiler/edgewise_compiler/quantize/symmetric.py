@@ -1,7 +1,11 @@
-"""``q8``, ``q6``, ``q5`` and ``q4``: integers and a float16 scale per 32 columns.
+"""``q8``, ``q6``, ``q5`` and ``q4``: integers and a float16 scale per 32 columns; ``q6_nl``,
+``q5_nl`` and ``q4_nl``: the same with integers that lie further apart where few weights are.
 
 A weight is ``(code - zero) * scale``. Codes have no sign: the operand that x86's VNNI instructions
-want. Inputs they are multiplied with are int8.
+want. Inputs they are multiplied with are int8. Of the ``_nl``, non-linear, codes name integers: the
+half of all codes around zero the integers themselves, and those beyond every other one
+(`codes.Levels`). That is nearer to how weights lie than even steps are, and takes a few
+instructions for four codes at once where a table would take a look-up for each.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels, Scheme, to_f16
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, Scheme, to_f16
 from edgewise_runtime.format.abi import GROUP
 
 ZERO_POINT = {
@@ -19,13 +23,16 @@ ZERO_POINT = {
     "q6": 32,
     "q5": 16,
     "q4": 8,
+    "q6_nl": 48,
+    "q5_nl": 24,
+    "q4_nl": 12,
     "q4a": 0,
     "q4k": 0,
     "iq4_nl": 127,
     "mxfp4": 12,
 }
 """What kernels take off a scheme's integers, by its name: the code of zero, and where codes name
-the values of a table (`quantize.tables`), what makes the lowest of those zero."""
+other integers (a bend, `quantize.tables`), what makes the lowest of those zero."""
 
 Scales = Callable[[Floats, Floats], Floats]
 """Lowest and highest value of groups to what a step between codes should be."""
@@ -47,8 +54,8 @@ def extreme_scales(low: Floats, high: Floats, zero: int) -> Floats:
     return extreme / np.float32(-zero)
 
 
-def quantize(rows: Floats, scales: Scales, zero: int, least: int, most: int) -> CodedRows:
-    """The nearest codes under the scales that ``scales`` has for each group.
+def quantize(rows: Floats, scales: Scales, zero: int, levels: Levels) -> CodedRows:
+    """The codes of the nearest integers under the scales that ``scales`` has for each group.
 
     A scale is rounded to float16 first and the codes are chosen for the rounded scale. Where it
     rounds to zero the whole group is zero.
@@ -56,7 +63,6 @@ def quantize(rows: Floats, scales: Scales, zero: int, least: int, most: int) -> 
     Args:
         rows: float32 ``[rows, k]``, overwritten.
         zero: the code of zero.
-        least, most: codes lie between them.
 
     Raises:
         CheckpointError: a scale beyond float16.
@@ -69,45 +75,44 @@ def quantize(rows: Floats, scales: Scales, zero: int, least: int, most: int) -> 
     # A scale rounds to zero only where every value is below 2^-18, which over one rounds to zero.
     divisor = np.where(scale == 0, np.float32(1.0), scale.astype(np.float32))
     np.divide(groups, divisor[:, :, None], out=groups)
-    np.rint(groups, out=groups)
-    groups += np.float32(zero)
-    np.clip(groups, least, most, out=groups)
-    return CodedRows(groups.astype(np.uint8).reshape(rows.shape), {"scale": scale})
+    numbers = levels.nearest(groups)
+    numbers += np.float32(zero)
+    return CodedRows(numbers.astype(np.uint8).reshape(rows.shape), {"scale": scale})
 
 
-def dequantize(rows: CodedRows, zero: int) -> Floats:
-    """``(code - zero) * scale`` in float32, ``[rows, k]``."""
+def dequantize(rows: CodedRows, zero: int, levels: Levels) -> Floats:
+    """``integer * scale`` in float32, ``[rows, k]``."""
     scale = rows.groups["scale"].astype(np.float32).repeat(GROUP, axis=1)
-    return (rows.codes.astype(np.float32) - np.float32(zero)) * scale
+    return levels.integers(rows.codes.astype(np.float32) - np.float32(zero)) * scale
 
 
 def _scheme(
-    name: str, scales: Scales, least: int, bits: int, levels: Levels | None = None
+    name: str, scales: Scales, bits: int, levels: Levels, *, searched: bool = True
 ) -> Scheme:
-    zero, most = ZERO_POINT[name], (1 << bits) - 1
+    zero = 1 << (bits - 1)
     return Scheme(
         name=name,
         arithmetic=f"w{bits}a8",
         code=f"uint{bits}",
         groups=("scale",),
-        quantize=partial(quantize, scales=scales, zero=zero, least=least, most=most),
-        dequantize=partial(dequantize, zero=zero),
-        levels=levels,
+        quantize=partial(quantize, scales=scales, zero=zero, levels=levels),
+        dequantize=partial(dequantize, zero=zero, levels=levels),
+        levels=levels if searched else None,
+        numbers="scale" if levels.bend is None else f"{name}_scale",
     )
 
 
-Q8 = _scheme("q8", partial(even_scales, limit=127), least=1, bits=8)
+def _searched(name: str, bits: int, bend: int | None = None) -> Scheme:
+    half = 1 << (bits - 1)
+    scales = partial(extreme_scales, zero=ZERO_POINT[name])
+    return _scheme(name, scales, bits, Levels(-half, half - 1, bend))
+
+
+Q8 = _scheme("q8", partial(even_scales, limit=127), 8, Levels(-127, 127), searched=False)
 """-127..127 when quantized here, so that scales are never negative; files may bring -128 too."""
 
-Q6 = _scheme(
-    "q6", partial(extreme_scales, zero=ZERO_POINT["q6"]), least=0, bits=6, levels=Levels(-32, 31)
-)
-"""-32..31."""
+Q6, Q5, Q4 = (_searched(f"q{bits}", bits) for bits in (6, 5, 4))
+"""-32..31, -16..15 and -8..7."""
 
-Q5 = _scheme(
-    "q5", partial(extreme_scales, zero=ZERO_POINT["q5"]), least=0, bits=5, levels=Levels(-16, 15)
-)
-"""-16..15."""
-
-Q4 = _scheme("q4", partial(extreme_scales, zero=ZERO_POINT["q4"]), least=0, bits=4, levels=SIXTEEN)
-"""-8..7."""
+Q6_NL, Q5_NL, Q4_NL = (_searched(f"q{bits}_nl", bits, 1 << (bits - 2)) for bits in (6, 5, 4))
+"""-48..46, by ones up to 16; -24..22, up to 8; and -12..10, up to 4."""

@@ -14,7 +14,21 @@ from typing import Any
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format.seal import VERSION, seal, unseal
 
-QUANTS = ("f32", "f16", "q8", "q6", "q5", "q4", "q4a", "q4k", "iq4_nl", "mxfp4")
+QUANTS = (
+    "f32",
+    "f16",
+    "q8",
+    "q6",
+    "q6_nl",
+    "q5",
+    "q5_nl",
+    "q4",
+    "q4_nl",
+    "q4a",
+    "q4k",
+    "iq4_nl",
+    "mxfp4",
+)
 STATE_KINDS = ("paged", "recurrent")
 
 CHUNK_BYTES = 32 << 20

@@ -85,7 +85,19 @@ def quantize(x: Array) -> tuple[Array, Array, Array]:
     return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], sums
 
 
-BITS = {"q4": 4, "q4a": 4, "q4k": 4, "q5": 5, "q6": 6, "q8": 8, "iq4_nl": 4, "mxfp4": 4}
+BITS = {
+    "q4": 4,
+    "q4a": 4,
+    "q4k": 4,
+    "q5": 5,
+    "q6": 6,
+    "q8": 8,
+    "q4_nl": 4,
+    "q5_nl": 5,
+    "q6_nl": 6,
+    "iq4_nl": 4,
+    "mxfp4": 4,
+}
 
 INTEGERS = {
     "q4": np.arange(-8, 8),
@@ -94,6 +106,9 @@ INTEGERS = {
     "q5": np.arange(-16, 16),
     "q6": np.arange(-32, 32),
     "q8": np.arange(-128, 128),
+    "q4_nl": np.r_[-12:-4:2, -4:5, 6:11:2],
+    "q5_nl": np.r_[-24:-8:2, -8:9, 10:23:2],
+    "q6_nl": np.r_[-48:-16:2, -16:17, 18:47:2],
     "iq4_nl": np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]),
     "mxfp4": np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_parts_cover_all_rows_and_fit_a_binding(scheme: str, rows: int, k: int) 
     parts = linear_parts(find_scheme(scheme), spec)
     assert [p.first for p in parts] == [sum(q.rows for q in parts[:i]) for i in range(len(parts))]
     assert sum(p.rows for p in parts) == padded_rows(spec)
-    bits = {"f32": 32, "f16": 16, "q8": 8, "q6": 6, "q5": 5}.get(scheme, 4)
+    bits = int(re.sub(r"\D", "", find_scheme(scheme).code))
     assert all(p.rows * padded_k(spec) * bits // 8 <= MAX_BINDING for p in parts)
     assert all(p.rows % 32 == 0 for p in parts)
 

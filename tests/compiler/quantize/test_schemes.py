@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.quantize import SCHEMES, find_scheme
+from edgewise_compiler.quantize import SCHEMES, CodedRows, find_scheme
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 
-STEPS = {"q8": 127, "q6": 32, "q5": 16, "q4": 8}
+STEPS = {"q8": 127, "q6": 32, "q5": 16, "q4": 8, "q6_nl": 48, "q5_nl": 24, "q4_nl": 12}
 """From zero to the value that is furthest from it."""
 
-ZEROS = {"q8": 128, "q6": 32, "q5": 16, "q4": 8}
+ZEROS = {"q8": 128, "q6": 32, "q5": 16, "q4": 8, "q6_nl": 32, "q5_nl": 16, "q4_nl": 8}
 """The code of zero."""
+
+BENDS = {"q6_nl": 16, "q5_nl": 8, "q4_nl": 4}
+"""How far from zero integers begin to lie two apart."""
 
 VALUES = {"f32": "float32", "f16": "float16"}
 """What codes are where they are no integers."""
@@ -40,14 +43,26 @@ def test_codes_give_back_what_was_quantized_within_the_scheme(scheme: str) -> No
         assert (error <= np.abs(rows) * 2.0**-11 + 2.0**-25).all()
     elif scheme in STEPS:
         step = np.abs(coded.groups["scale"].astype(np.float32)).repeat(32, axis=1)
+        numbers = coded.codes - np.float32(ZEROS[scheme])
+        steps = np.where(np.abs(numbers) >= BENDS.get(scheme, np.inf), 2, 1)
+        step *= steps
         # Codes of two's complement reach a step less far on the side that the extreme is not on.
-        last = 2 * ZEROS[scheme] - 1
-        short = (coded.codes == last) * (ZEROS[scheme] + STEPS[scheme] - last)
+        short = (coded.codes == 2 * ZEROS[scheme] - 1) * (scheme != "q8")
         # Half a step, and at the largest value what rounding the scale to float16 took away.
         assert (error <= step * (0.5 + short / 2 + STEPS[scheme] * 2.0**-11) * 1.0001).all()
         assert (error <= step * 0.5 * 1.0001).mean() > 0.95
         again = SCHEMES[scheme].quantize(values.copy())
         np.testing.assert_array_equal(SCHEMES[scheme].dequantize(again), values)
+
+
+@pytest.mark.parametrize(("scheme", "bend"), BENDS.items())
+def test_steps_are_twice_as_wide_in_the_outer_half_of_codes(scheme: str, bend: int) -> None:
+    codes = np.arange(64, dtype=np.uint8)[None] % (4 * bend)
+    coded = CodedRows(codes, {"scale": np.full((1, 2), -2, np.float16)})
+    integers = SCHEMES[scheme].dequantize(coded)[0, : 4 * bend] / -2
+    np.testing.assert_array_equal(integers[bend : 3 * bend + 1], np.arange(-bend, bend + 1))
+    np.testing.assert_array_equal(np.diff(integers[: bend + 1]), 2)
+    np.testing.assert_array_equal(np.diff(integers[3 * bend :]), 2)
 
 
 @pytest.mark.parametrize("scheme", ["q6", "q5", "q4"])
@@ -106,6 +121,9 @@ def test_a_scale_rounded_down_clips_instead_of_wrapping(scheme: str, limit: int)
         ("q6", 2.09e6, 2.11e6),
         ("q5", 1.04e6, 1.06e6),
         ("q4", 5.2e5, 5.3e5),
+        ("q6_nl", 3.1e6, 3.2e6),
+        ("q5_nl", 1.5e6, 1.6e6),
+        ("q4_nl", 7.8e5, 7.9e5),
         ("q4a", 9.8e5, 9.9e5),
         ("iq4_nl", 8.3e6, 8.4e6),
         ("mxfp4", 7.8e5, 7.9e5),
@@ -123,7 +141,7 @@ def test_weights_beyond_a_scheme_are_refused(scheme: str, largest: float, beyond
 
 
 def test_an_unknown_scheme_lists_those_there_are() -> None:
-    known = "f32, f16, q8, q6, q5, q4, q4a, q4k, iq4_nl, mxfp4"
+    known = "f32, f16, q8, q6, q6_nl, q5, q5_nl, q4, q4_nl, q4a, q4k, iq4_nl, mxfp4"
     with pytest.raises(UnsupportedError, match=known):
         find_scheme("q3")
     assert find_scheme("q4").arithmetic == "w4a8"

@@ -6,6 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Levels
@@ -18,7 +20,7 @@ Floats = NDArray[np.float32]
 
 
 def values_of(coded: CodedRows, levels: Levels = SIXTEEN) -> Floats:
-    return dequantize(coded, -levels.low)
+    return dequantize(coded, -levels.low, levels)
 
 
 def weighted(error: Floats, importance: Floats) -> NDArray[np.float64]:
@@ -100,6 +102,29 @@ def test_scales_take_the_sign_that_fits_and_all_sixteen_codes_are_used(rows: Flo
     assert coded.groups["scale"].shape == (64, 3)
     assert (coded.groups["scale"] < 0).any()
     assert (coded.groups["scale"] > 0).any()
+
+
+@pytest.mark.parametrize("levels", [Levels(-8, 7, bend=4), Levels(-16, 15, bend=8)])
+def test_bent_levels_leave_less_than_as_many_even_ones(levels: Levels) -> None:
+    """Of weights some of which lie far out, more often than a normal distribution's."""
+    random = np.random.default_rng(3)
+    rows = random.standard_t(4, (256, 96)).astype(np.float32)
+    importance = random.uniform(0, 4, 96).astype(np.float32) ** 3
+    even = Levels(levels.low, levels.high)
+    bent, plain = (
+        weighted(values_of(search(rows.copy(), importance, each), each) - rows, importance).sum()
+        for each in (levels, even)
+    )
+    assert bent < 0.85 * plain
+
+
+@given(st.sampled_from([2, 4, 8, 16, None]), st.floats(-120, 120, width=32))
+def test_the_nearest_number_names_the_nearest_integer(bend: int | None, x: float) -> None:
+    levels = Levels(-32, 31, bend) if bend is None else Levels(-2 * bend, 2 * bend - 1, bend)
+    integers = levels.integers(np.arange(levels.low, levels.high + 1, dtype=np.float32))
+    assert levels.ends == (integers[0], integers[-1])
+    number = levels.nearest(np.array([x], np.float32))
+    assert abs(levels.integers(number)[0] - x) == np.abs(integers - np.float32(x)).min()
 
 
 @pytest.mark.parametrize("levels", [Levels(-8, 7), Levels(-7, 7), Levels(-32, 31)])

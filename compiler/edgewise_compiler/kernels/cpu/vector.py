@@ -280,6 +280,19 @@ def lookup(codes: Expr, table: Sequence[int], isa: str) -> Expr:
     return found[0] if len(found) == 1 else let(tirx.Shuffle(found, list(range(lanes))))
 
 
+def bent(codes: Expr, bend: int) -> Expr:
+    """Every byte of ``codes``, uint32 words of codes below ``4 bend``, as the integer that it names
+    (`quantize.codes.Levels`), plus its scheme's zero point."""
+    count = lanes_of(codes) * 4
+
+    def bytes_of(value: int) -> Expr:
+        return splat(value, count, "uint8")
+
+    each = let(bits(codes, "uint8"))
+    inner = T.min(T.max(each, bytes_of(bend)), bytes_of(3 * bend))
+    return bits(let(each + (each + bytes_of(bend) - inner)), "uint32")
+
+
 def rint_bits(x: Expr, scale: Expr, isa: str) -> Expr:
     """``x*scale`` (|product| < 2**22) rounded once, to the nearest integer, ties to even: int32."""
     lanes = lanes_of(x)

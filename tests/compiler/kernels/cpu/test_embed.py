@@ -16,7 +16,7 @@ from tests.compiler.kernels.reference import same_bits
 pytestmark = pytest.mark.sampled(one_in=3)
 
 N, H, V = 9, 256, 70  # V is padded to 96 rows
-SCHEMES = ("f32", "f16", "q8", "q6", "q5", "q4", "q4a", "q4k", "iq4_nl", "mxfp4")
+SCHEMES = ("f32", "f16", *reference.BITS)
 
 
 @cache

@@ -157,6 +157,7 @@ CASES = [
     Case("q4k", "store", False, True, 32, 256),
     Case("q4a", "store", True, False, 32, 32),
     Case("iq4_nl", "store", False, True, 32, 32),
+    Case("q5_nl", "store", True, True, 32, 64),
 ]
 QUICK = [CASES[1], CASES[3], CASES[4]]
 

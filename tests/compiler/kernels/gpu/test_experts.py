@@ -119,6 +119,7 @@ CASES = [
     Case("q5", "store", False, True, 32, 64),
     Case("q6", "swiglu", False, False, 64, 64),
     Case("iq4_nl", "store", True, False, 32, 64),
+    Case("q5_nl", "store", False, True, 32, 64),
     Case("q4a", "swiglu", False, True, 64, 32),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -268,7 +269,7 @@ def test_parts_of_a_linear_fill_their_columns(epilogue: str) -> None:
 @pytest.mark.parametrize("K", [1024, 1152, 2304, 5376])
 def test_the_largest_parts_of_a_vocabulary_have_workgroups_enough(K: int, scheme: str) -> None:
     K = columns(scheme, K)
-    bits = {"f32": 32, "f16": 16, "q8": 8, "q6": 6, "q5": 5}.get(scheme, 4)
+    bits = int(re.sub(r"\D", "", SCHEMES[scheme].code))
     rows = min(262144, (128 << 20) // (K * bits // 8) // 32 * 32)
     spec = PartSpec(4, rows, K, scheme, count=LOGIT_ROWS, live=4, width=rows)
     launch = matvec(spec, batch=4, gather=True)

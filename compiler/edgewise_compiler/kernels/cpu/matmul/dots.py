@@ -308,7 +308,8 @@ def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
 _SMALL = Shapes(Tile(4, 1), Tile(4, 1))
 
 # What may be added up in int16 follows from the largest integer of a scheme, times 127: 15 in q4,
-# q4a and q4k, 31 in q5, 63 in q6, 24 in mxfp4, 240 in iq4_nl; 255 in q8.
+# q4a and q4k, 22 in q4_nl, 24 in mxfp4, 31 in q5, 46 in q5_nl, 63 in q6, 94 in q6_nl, 240 in
+# iq4_nl, 255 in q8.
 _PORTABLE: dict[str, Dot] = {
     "q4": Dot(_portable_q4, _SMALL),
     "q4a": Dot(_portable_q4, _SMALL),
@@ -316,6 +317,9 @@ _PORTABLE: dict[str, Dot] = {
     "q5": Dot(_portable_pairs(RUNS["q5"], together=8), _SMALL),
     "q6": Dot(_portable_pairs(RUNS["q6"], together=4), _SMALL),
     "q8": Dot(_portable_q8, _SMALL),
+    "q4_nl": Dot(_portable_pairs(RUNS["q4_nl"], together=4), _SMALL),
+    "q5_nl": Dot(_portable_pairs(RUNS["q5_nl"], together=4), _SMALL),
+    "q6_nl": Dot(_portable_pairs(RUNS["q6_nl"], together=1), _SMALL),
     "iq4_nl": Dot(_portable_pairs(RUNS["iq4_nl"], together=1), _SMALL),
     "mxfp4": Dot(_portable_pairs(RUNS["mxfp4"], together=4), _SMALL),
 }
@@ -332,6 +336,9 @@ DOTS: dict[tuple[str, str], Dot] = {
     ("avx512vnni", "q5"): Dot(_vnni(RUNS["q5"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q6"): Dot(_vnni(RUNS["q6"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q8"): Dot(_vnni(RUNS["q8"]), Shapes(Tile(8, 1), Tile(8, 1))),
+    ("avx512vnni", "q4_nl"): Dot(_vnni(RUNS["q4_nl"]), Shapes(Tile(8, 1), Tile(4, 2))),
+    ("avx512vnni", "q5_nl"): Dot(_vnni(RUNS["q5_nl"]), Shapes(Tile(8, 1), Tile(4, 2))),
+    ("avx512vnni", "q6_nl"): Dot(_vnni(RUNS["q6_nl"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "iq4_nl"): Dot(_vnni(RUNS["iq4_nl"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "mxfp4"): Dot(_vnni(RUNS["mxfp4"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx2", "q4"): Dot(_avx2_bytes(RUNS["q4"], most=8), _SMALL),
@@ -340,6 +347,9 @@ DOTS: dict[tuple[str, str], Dot] = {
     ("avx2", "q5"): Dot(_avx2_bytes(RUNS["q5"], most=4), _SMALL),
     ("avx2", "q6"): Dot(_avx2_bytes(RUNS["q6"], most=2), _SMALL),
     ("avx2", "q8"): Dot(_avx2_pairs(RUNS["q8"]), _SMALL),
+    ("avx2", "q4_nl"): Dot(_avx2_bytes(RUNS["q4_nl"], most=4), _SMALL),
+    ("avx2", "q5_nl"): Dot(_avx2_bytes(RUNS["q5_nl"], most=2), _SMALL),
+    ("avx2", "q6_nl"): Dot(_avx2_bytes(RUNS["q6_nl"], most=1), _SMALL),
     ("avx2", "iq4_nl"): Dot(_avx2_pairs(RUNS["iq4_nl"]), _SMALL),
     ("avx2", "mxfp4"): Dot(_avx2_bytes(RUNS["mxfp4"], most=4), _SMALL),
     **{("neon-dotprod", scheme): dot for scheme, dot in _DOTPROD.items()},

@@ -15,7 +15,16 @@ from functools import partial
 
 from tvm.ir import Expr
 
-from edgewise_compiler.kernels.cpu.vector import bits, cast, lanes_of, let, lookup, splat, widen
+from edgewise_compiler.kernels.cpu.vector import (
+    bent,
+    bits,
+    cast,
+    lanes_of,
+    let,
+    lookup,
+    splat,
+    widen,
+)
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.quantize import SCHEMES, table_bytes
 from edgewise_runtime.errors import CompileError
@@ -32,19 +41,23 @@ class Run:
         unpack: the words, vectors of uint32, to vectors of bytes in column order: four columns
             each, as uint32 too.
         table: the bytes that those stand for, by code; None where they are the integers.
+        bend: where those of a scheme begin to lie two apart (`quantize.codes.Levels`), if they do.
     """
 
     words: int
     fours: int
     unpack: Callable[[Sequence[Expr]], list[Expr]]
     table: tuple[int, ...] | None = None
+    bend: int | None = None
 
     def integers(self, words: Sequence[Expr], isa: str) -> list[Expr]:
         """The words as vectors of unsigned integers, four columns each, zero points included."""
         fours = self.unpack(words)
-        if self.table is None:
-            return fours
-        return [lookup(four, self.table, isa) for four in fours]
+        if self.table is not None:
+            return [lookup(four, self.table, isa) for four in fours]
+        if self.bend is not None:
+            return [bent(four, self.bend) for four in fours]
+        return fours
 
     @property
     def count(self) -> int:
@@ -80,7 +93,7 @@ _CODES = {
 }
 
 RUNS = {
-    name: replace(_CODES[scheme.code], table=table_bytes(name))
+    name: replace(_CODES[scheme.code], table=table_bytes(name), bend=scheme.bend)
     for name, scheme in SCHEMES.items()
     if scheme.integer
 }

@@ -21,6 +21,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     join,
     lane,
     lanes_of,
+    number,
     splat,
     u32,
     unpack_halves,
@@ -109,6 +110,11 @@ class GpuWeights:
     def code(self) -> str:
         """The type of its codes."""
         return SCHEMES[self.scheme].code
+
+    @property
+    def bend(self) -> int | None:
+        """Where its integers begin to lie two apart (`quantize.codes.Levels`), if they do."""
+        return SCHEMES[self.scheme].bend
 
     @property
     def groups(self) -> int:
@@ -265,6 +271,8 @@ class GpuWeights:
         if self.table is not None:
             return [_bytes_of(_looked_up(self.table, words[0], start)) for start in (0, 4)]
         codes, tops = self._codes(words), u32(0x80808080)
+        if self.bend is not None:
+            codes = [_bent_bytes(four, self.bend) for four in codes]
         if self.code == "uint8":
             # What is stored is the integer plus 128: turning the top bit makes it signed.
             return [bind(four ^ tops) for four in codes]
@@ -305,9 +313,21 @@ class GpuWeights:
             powers = [_MANTISSA - place for place in places]
             exponents = (u32((_EXPONENT_OF_ONE + power) << _MANTISSA) for power in powers)
             biased = bits(bind((source & mask) | vector_of(*exponents)), "float32")
-            zeros = (f32(2.0**power + ZERO_POINT[self.scheme]) for power in powers)
-            found.append(bind(biased - vector_of(*zeros)))
+            zeros = (f32(2.0**power + self._zero) for power in powers)
+            found.append(self._bent(bind(biased - vector_of(*zeros))))
         return found
+
+    @property
+    def _zero(self) -> int:
+        """The code of zero."""
+        return ZERO_POINT[self.scheme] if self.bend is None else 2 * self.bend
+
+    def _bent(self, numbers: Expr) -> Expr:
+        """The integers that numbers name, float32x4 both (`quantize.codes.Levels`)."""
+        if self.bend is None:
+            return numbers
+        least, most = (number(end, "float32x4") for end in (-self.bend, self.bend))
+        return bind(numbers + (numbers - T.max(T.min(numbers, most), least)))
 
     def numbers(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
         """What a row's group g multiplies its integers with, and what it adds if any, float32."""
@@ -322,6 +342,19 @@ class GpuWeights:
             return [bind(lane(pair, 0)), bind(f32(0.0) - lane(pair, 1))]
         pair = bind(unpack_halves(buffers[1][index >> 1]))
         return [bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))]
+
+
+def _bent_bytes(codes: Expr, bend: int) -> Expr:
+    """Four codes, a byte each, as the integers that they name, plus the scheme's zero point.
+
+    The two highest of a code's bits say where it lies: it counts itself, ``bend`` more unless both
+    are 0, and its lower bits once more where the two are alike, in the outer quarters.
+    """
+    ones = 0x01010101
+    above = bind(codes >> u32(1))
+    alike = bind(u32(bend * ones) - ((codes ^ above) & u32(bend * ones)))
+    lower = bind(alike - (alike >> u32(bend.bit_length() - 1)))
+    return bind(codes + (codes & lower) + ((codes | above) & u32(bend * ones)))
 
 
 def two_levels(words: Sequence[Expr], shift: Expr) -> list[Expr]:
