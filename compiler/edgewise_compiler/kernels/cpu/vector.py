@@ -250,6 +250,12 @@ def softcapped(x: Expr, cap: float, isa: str) -> Expr:
     return T.Select(finite, splat(cap, lanes) - rest, x)
 
 
+def looks_up(lanes: int, isa: str) -> bool:
+    """Whether `lookup` is an instruction or a few for so many words, and not a step for each code."""
+    shuffle = isa_named(isa).shuffle
+    return shuffle is not None and lanes * 4 % shuffle[1] == 0
+
+
 def lookup(codes: Expr, table: Sequence[int], isa: str) -> Expr:
     """Every byte of ``codes``, uint32 words of codes 0 to 15, replaced by a byte of ``table``.
 
@@ -258,7 +264,7 @@ def lookup(codes: Expr, table: Sequence[int], isa: str) -> Expr:
             are, its steps are added up, each where a code has come to it.
     """
     lanes, shuffle = lanes_of(codes), isa_named(isa).shuffle
-    if shuffle is None or lanes * 4 % shuffle[1]:
+    if shuffle is None or not looks_up(lanes, isa):
         each = let(bits(codes, "uint8"))
         count, found = lanes * 4, splat(table[0], lanes * 4, "uint8")
         for code, (below, value) in enumerate(pairwise(table), 1):
@@ -289,8 +295,14 @@ def bent(codes: Expr, bend: int) -> Expr:
         return splat(value, count, "uint8")
 
     each = let(bits(codes, "uint8"))
-    inner = T.min(T.max(each, bytes_of(bend)), bytes_of(3 * bend))
-    return bits(let(each + (each + bytes_of(bend) - inner)), "uint32")
+    # Instruction sets have one that takes off a number and stops at zero: the inner difference.
+    inner = T.min(T.max(each, bytes_of(bend)) - bytes_of(bend), bytes_of(2 * bend))
+    return bits(let(each + each - inner), "uint32")
+
+
+def bent_bytes(bend: int) -> tuple[int, ...]:
+    """What :func:`bent` makes of each code."""
+    return tuple(2 * code - min(max(code - bend, 0), 2 * bend) for code in range(4 * bend))
 
 
 def rint_bits(x: Expr, scale: Expr, isa: str) -> Expr:

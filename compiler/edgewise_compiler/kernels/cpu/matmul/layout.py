@@ -14,14 +14,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
 
 from edgewise_compiler.kernels.cpu.vector import (
     bent,
+    bent_bytes,
     bits,
     cast,
     lanes_of,
     let,
     lookup,
+    looks_up,
     splat,
     widen,
 )
@@ -56,7 +59,7 @@ class Run:
         if self.table is not None:
             return [lookup(four, self.table, isa) for four in fours]
         if self.bend is not None:
-            return [bent(four, self.bend) for four in fours]
+            return _bent(fours, words[-1], self.bend, isa)
         return fours
 
     @property
@@ -83,6 +86,28 @@ def _split(words: Sequence[Expr], high_bits: int) -> list[Expr]:
     mask = ((1 << high_bits) - 1) * 0x10101010
     high = [masked(rest, shift, mask) for shift in range(-4, 4, high_bits)]
     return [let(a | b) for a, b in zip(_halves(low), high, strict=True)]
+
+
+def _bent(fours: Sequence[Expr], rest: Expr, bend: int, isa: str) -> list[Expr]:
+    """What codes name where integers are bent, plus the zero point.
+
+    Codes of four bits are looked up where there is an instruction for it. So are the lower four of
+    five, in two tables: the bit above them, of column 4i+b bit i of byte b in ``rest``, chooses.
+    """
+    lanes = lanes_of(rest)
+    if bend > 8 or not looks_up(lanes, isa):
+        return [bent(four, bend) for four in fours]
+    table = bent_bytes(bend)
+    if len(table) == 16:
+        return [lookup(four, table, isa) for four in fours]
+    found, none = [], splat(0, lanes * 4, "uint8")
+    for i, four in enumerate(fours):
+        low = masked(four, 0, 0x0F0F0F0F)
+        inner, outer = (lookup(low, half, isa) for half in (table[:16], table[16:]))
+        high = bits(rest, "uint8") & splat(1 << i, lanes * 4, "uint8")
+        chosen = T.Select(high == none, bits(inner, "uint8"), bits(outer, "uint8"))
+        found.append(let(bits(let(chosen), "uint32")))
+    return found
 
 
 _CODES = {
