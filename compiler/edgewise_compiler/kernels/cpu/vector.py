@@ -251,7 +251,7 @@ def softcapped(x: Expr, cap: float, isa: str) -> Expr:
 
 
 def looks_up(lanes: int, isa: str) -> bool:
-    """Whether `lookup` is an instruction or a few for so many words, and not a step for each code."""
+    """Whether `lookup` takes a few instructions for so many words, and not a step for each code."""
     shuffle = isa_named(isa).shuffle
     return shuffle is not None and lanes * 4 % shuffle[1] == 0
 

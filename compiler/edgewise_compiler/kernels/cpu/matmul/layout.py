@@ -23,8 +23,8 @@ from edgewise_compiler.kernels.cpu.vector import (
     cast,
     lanes_of,
     let,
-    lookup,
     looks_up,
+    lookup,
     splat,
     widen,
 )
