@@ -45,14 +45,22 @@ MIXED = {
 over names of those that have another."""
 ROUTERS = (".mlp.gate.weight", ".shared_expert_gate.weight")
 """Matrices that stay float32."""
+
+
+def _turns(*values: int) -> tuple[int, ...]:
+    """Every second one, then the others: those of even numbers, as `numpy.rint` would have it."""
+    return values[::2] + values[1::2]
+
+
 TABLES = {
     "iq4_nl": (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113),
-    "q4_nl": (*range(-12, -4, 2), *range(-4, 5), *range(6, 11, 2)),
-    "q5_nl": (*range(-24, -8, 2), *range(-8, 9), *range(10, 23, 2)),
-    "q6_nl": (*range(-48, -16, 2), *range(-16, 17), *range(18, 47, 2)),
+    "q4_nl": _turns(*range(-12, -4, 2), *range(-4, 5), *range(6, 11, 2)),
+    "q5_nl": _turns(*range(-24, -8, 2), *range(-8, 9), *range(10, 23, 2)),
+    "q6_nl": _turns(*range(-48, -16, 2), *range(-16, 17), *range(18, 47, 2)),
     "mxfp4": (-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12),
 }
-"""What weights in these schemes are, times their group's scale, in order."""
+"""What weights in these schemes are, times their group's scale: the lowest first, and of any two
+first the one that gets what lies halfway between them."""
 INTEGERS = ("q8", "q6", "q5", "q4", "q4a", "iq4_nl", *MIXED)
 """What models are compared in. Not mxfp4 for all: a table of tokens in it has halves of a group's
 largest number, which are ties when they are rounded to int8, and fall to either side."""
@@ -169,7 +177,7 @@ def _rounded_by_extremes(weights: NDArray[np.float32], steps: int) -> NDArray[np
 
 def _rounded_to_table(weights: NDArray[np.float32], table: tuple[int, ...]) -> NDArray[np.float32]:
     """The same where it is the table's lowest value, and others are the nearest of the table's: of
-    two equally near the lower one."""
+    two equally near the first."""
     groups, values = _groups(weights), np.array(table, np.float32)
     low, high = groups.min(axis=2, keepdims=True), groups.max(axis=2, keepdims=True)
     scale = np.where(high > -low, high, low) / values[0]
@@ -347,7 +355,8 @@ def _int8_groups(x: Doubles) -> Doubles:
     groups = np.pad(x, ((0, 0), (0, -k % GROUP))).astype(np.float32).reshape(n, -1, GROUP)
     peak = np.abs(groups).max(axis=2, keepdims=True)
     inverse = np.divide(np.float32(127), peak, out=np.zeros_like(peak), where=peak > 0)
-    integers = np.rint(groups * inverse).astype(np.float64)
+    # Programs round the exact product: half of a group's largest number is next to a tie.
+    integers = np.rint(groups.astype(np.float64) * inverse)
     return (integers * (peak / np.float32(127))).reshape(n, -1)[:, :k]
 
 
