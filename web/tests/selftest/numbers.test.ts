@@ -109,6 +109,20 @@ describe("a packed row", () => {
     expect(first("mxfp4", words, 16, HALF)).toEqual(floats.map((value) => value / 2));
   });
 
+  it("of q4_nl, q5_nl and q6_nl has codes as of even steps, twice as wide ones outside", () => {
+    const low = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
+    const words = [low, (low | 0x88_88_88_88) >>> 0];
+    const fours = [-12, -10, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 10];
+    expect(first("q4_nl", words, 16)).toEqual(fours);
+    const inner = Array.from({ length: 17 }, (_, i) => i - 8);
+    const fives = [-24, -22, -20, -18, -16, -14, -12, -10, ...inner, 10, 12, 14, 16, 18, 20, 22];
+    expect(first("q5_nl", [...words, ...words, 0xf0_f0_f0_f0], 32)).toEqual(fives);
+    const outer = Array.from({ length: 16 }, (_, i) => 2 * i);
+    expect(first("q6_nl", [...words, 0], 16)).toEqual(outer.map((value) => value - 48));
+    const last = outer.map((value) => value + 16);
+    expect(first("q6_nl", [...words, 0xff_ff_ff_ff], 16)).toEqual(last);
+  });
+
   it("of q8 has a column a byte, 128 more than its value", () => {
     expect(first("q8", [0xff_80_7f_00], 4)).toEqual([-128, -1, 0, 127]);
   });
