@@ -35,6 +35,9 @@ SCALES = {
     "q5": DEVIATION / 9.2,
     "q6": DEVIATION / 18.5,
     "q8": DEVIATION / 74.0,
+    "q4_nl": DEVIATION / 6.1,
+    "q5_nl": DEVIATION / 12.2,
+    "q6_nl": DEVIATION / 24.4,
     "iq4_nl": DEVIATION / 67.4,
     "mxfp4": DEVIATION / 5.9,
 }
