@@ -18,6 +18,7 @@ from edgewise import AsyncEngine
 from edgewise.hosting.base import Ask, Ended, Hosted, Models
 from edgewise.hosting.loading import Loading
 from edgewise.hosting.local import LocalModel
+from edgewise.hosting.process import Limits
 from edgewise.hosting.worker import Worker
 from edgewise.server.operations import metrics
 from edgewise.server.operations.entry import CURRENT, LEFT, Entry
@@ -32,6 +33,9 @@ from tests.sdk.server.operations.prometheus import read
 CANARY = "canary-51c7"
 HEADER = "x-anthropic-billing-header: cc_version=2.1.101.e51; cc_entrypoint=cli; cch={};\n"
 REST = "You are an agent that reads files, writes files and says what it did."
+
+UNREAD = Limits(unread=16384)
+"""More than an answer has: none is dropped because whoever asked reads slowly."""
 
 Scenario = Callable[[Models, Operations], Coroutine[Any, Any, None]]
 Play = Callable[..., list[dict[str, Any]]]
@@ -253,16 +257,18 @@ def test_the_numbers_of_a_model_that_was_closed_do_not_fail_the_page(play: Play)
     play(scenario)
 
 
-def test_a_model_whose_process_died_does_not_fail_the_page(bundle: Path) -> None:
+def test_a_model_whose_process_died_does_not_fail_the_page(long_bundle: Path) -> None:
     async def scenario() -> None:
         log = io.StringIO()
         operations = Operations(log=Log("json", log), wanted=["tiny"])
-        worker = await Worker.load(Loading(name="tiny", bundle=str(bundle)))
+        # Room for an answer that is far from its end whenever its process is killed.
+        loading = Loading(name="tiny", bundle=str(long_bundle), context=16384)
+        worker = await Worker.load(loading, limits=UNREAD)
         try:
             models = operations.watch(Some({"tiny": worker}))
             hosted = await models.get("tiny")
             with request(socket=True):
-                async with aclosing(hosted.ask(chat(max_tokens=100))) as events:
+                async with aclosing(hosted.ask(chat(max_tokens=16000))) as events:
                     await anext(events)
                     os.kill(worker.process, signal.SIGKILL)
                     with pytest.raises(EngineError) as error:
