@@ -81,7 +81,7 @@ def test_prefill_and_decode_are_numpys(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("quant", ["q4", "f32", "q6_nl"])
+@pytest.mark.parametrize("quant", ["q4", "f32", "q6", "q6_nl"])
 @pytest.mark.parametrize(("name", "kv"), [("f32", "auto"), ("f32-kv8", "int8")])
 def test_they_compute_what_cudas_do_bit_for_bit(
     quant: str, name: str, kv: str, emulated: Emulate
@@ -93,7 +93,7 @@ def test_they_compute_what_cudas_do_bit_for_bit(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("quant", ["q4", "f32", "q6_nl"])
+@pytest.mark.parametrize("quant", ["q4", "f32", "q6", "q6_nl"])
 def test_they_compute_what_tensor_cores_do_as_near_as_float16_is(
     quant: str, emulated: Emulate
 ) -> None:

@@ -95,6 +95,7 @@ CASES = [
     Case(96, 128, "q4", "swiglu"),
     Case(128, 96, "f16", "swiglu", bias=True),
     # A matrix whose tiles have 128 columns, the last one fewer.
+    Case(4128, 96, "q5", "swiglu"),
     Case(4128, 96, "q5_nl", "swiglu"),
     Case(4128, 160, "q8", "add", bias=True),
 ]

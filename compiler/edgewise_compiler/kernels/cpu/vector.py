@@ -250,10 +250,11 @@ def softcapped(x: Expr, cap: float, isa: str) -> Expr:
     return T.Select(finite, splat(cap, lanes) - rest, x)
 
 
-def looks_up(lanes: int, isa: str) -> bool:
-    """Whether `lookup` takes a few instructions for so many words, and not a step for each code."""
+def shuffle_for(lanes: int, isa: str) -> tuple[str, int] | None:
+    """The instruction that `lookup` has for so many words (`Isa.shuffle`); None where it takes a
+    step for each code."""
     shuffle = isa_named(isa).shuffle
-    return shuffle is not None and lanes * 4 % shuffle[1] == 0
+    return None if shuffle is None or lanes * 4 % shuffle[1] else shuffle
 
 
 def lookup(codes: Expr, table: Sequence[int], isa: str) -> Expr:
@@ -263,8 +264,9 @@ def lookup(codes: Expr, table: Sequence[int], isa: str) -> Expr:
         table: 16 numbers from 0 to 255. Without an instruction that looks up as many bytes as there
             are, its steps are added up, each where a code has come to it.
     """
-    lanes, shuffle = lanes_of(codes), isa_named(isa).shuffle
-    if shuffle is None or not looks_up(lanes, isa):
+    lanes = lanes_of(codes)
+    shuffle = shuffle_for(lanes, isa)
+    if shuffle is None:
         each = let(bits(codes, "uint8"))
         count, found = lanes * 4, splat(table[0], lanes * 4, "uint8")
         for code, (below, value) in enumerate(pairwise(table), 1):

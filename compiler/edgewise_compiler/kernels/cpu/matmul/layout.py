@@ -23,8 +23,8 @@ from edgewise_compiler.kernels.cpu.vector import (
     cast,
     lanes_of,
     let,
-    looks_up,
     lookup,
+    shuffle_for,
     splat,
     widen,
 )
@@ -95,7 +95,7 @@ def _bent(fours: Sequence[Expr], rest: Expr, bend: int, isa: str) -> list[Expr]:
     five, in two tables: the bit above them, of column 4i+b bit i of byte b in ``rest``, chooses.
     """
     lanes = lanes_of(rest)
-    if bend > 8 or not looks_up(lanes, isa):
+    if bend > 8 or shuffle_for(lanes, isa) is None:
         return [bent(four, bend) for four in fours]
     table = bent_bytes(bend)
     if len(table) == 16:
