@@ -12,13 +12,18 @@ import {
 } from "node:http";
 import { connect, type Socket } from "node:net";
 import { extname, join, normalize } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { PAGES } from "./paths.ts";
 import { patchScript } from "./worker-patch.ts";
 
 /** What happens to a response on its way. */
 export type Fault =
-  /** The connection breaks after so many bytes of the body. */
-  | { readonly kind: "cut"; readonly after: number }
+  /**
+   * The connection breaks after so many bytes of the body; with `once`, when this has resolved: until then
+   * the rest trickles. Browsers drop what they have received and not yet handed on when a connection
+   * breaks, so what a page has by then is known only where it was waited for.
+   */
+  | { readonly kind: "cut"; readonly after: number; readonly once?: Promise<unknown> }
   /** One bit of the byte at this place of the file is turned. */
   | { readonly kind: "flip"; readonly at: number }
   /** The body comes once this resolves. */
@@ -175,7 +180,8 @@ function forward(
     const fault = path.startsWith("/bundles/") ? proxy.fault(path) : null;
     if (fault === null) answer.pipe(outgoing);
     else if (fault.kind === "wait") void fault.until.then(() => answer.pipe(outgoing));
-    else spoil(answer, outgoing, fault, startOf(answer.headers["content-range"]));
+    else if (fault.kind === "cut") void cut(answer, outgoing, fault);
+    else flip(answer, outgoing, fault.at - startOf(answer.headers["content-range"]));
   });
   asked.once("error", () => outgoing.destroy());
   outgoing.once("close", () => asked.destroy());
@@ -216,27 +222,46 @@ function passOn(
   }
 }
 
-function spoil(
-  answer: IncomingMessage,
-  outgoing: ServerResponse,
-  fault: Exclude<Fault, { readonly kind: "wait" }>,
-  start: number,
-): void {
-  let at = start;
+/** Hand an answer on with a bit turned in the byte at `place` of it. */
+function flip(answer: IncomingMessage, outgoing: ServerResponse, place: number): void {
+  let at = 0;
   answer.on("data", (chunk: Buffer) => {
-    if (fault.kind === "flip") {
-      const place = fault.at - at;
-      if (place >= 0 && place < chunk.length) chunk.writeUInt8(chunk.readUInt8(place) ^ 1, place);
-      outgoing.write(chunk);
-    } else {
-      const left = fault.after - (at - start);
-      outgoing.write(chunk.subarray(0, Math.max(left, 0)), () => {
-        if (left < chunk.length) outgoing.destroy();
-      });
-    }
+    const own = place - at;
+    if (own >= 0 && own < chunk.length) chunk.writeUInt8(chunk.readUInt8(own) ^ 1, own);
+    outgoing.write(chunk);
     at += chunk.length;
   });
   answer.once("end", () => outgoing.end());
+}
+
+async function cut(
+  answer: IncomingMessage,
+  outgoing: ServerResponse,
+  { after, once }: Extract<Fault, { readonly kind: "cut" }>,
+): Promise<void> {
+  let over = once === undefined;
+  void once?.then(() => {
+    over = true;
+  });
+  const write = (part: Uint8Array) =>
+    new Promise<void>((resolve) => {
+      outgoing.write(part, () => resolve());
+    });
+  let left = after;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    const whole = chunk.subarray(0, left);
+    await write(whole);
+    left -= whole.length;
+    for (const byte of chunk.subarray(whole.length)) {
+      if (over || outgoing.destroyed) {
+        outgoing.destroy();
+        return;
+      }
+      await write(Uint8Array.of(byte));
+      await setTimeout(20);
+    }
+  }
+  outgoing.end();
 }
 
 /** First byte of a file that a response begins with. */

@@ -84,6 +84,8 @@ export interface Library {
   };
   /** Codes of warnings and statuses heard so far, in their order. */
   readonly heard: readonly string[];
+  /** Bytes of weights that came over the network, as far as the load in progress told. */
+  readonly fetched: number;
 }
 
 declare global {
@@ -93,9 +95,13 @@ declare global {
 const engines = new Map<string, Engine>();
 const remotes = new Map<string, RemoteEngine>();
 const heard: string[] = [];
+let fetched = 0;
 
 globalThis.library = {
   heard,
+  get fetched() {
+    return fetched;
+  },
   doors,
   modules: { Engine, RemoteEngine },
   load: (name, url, options) =>
@@ -105,6 +111,9 @@ globalThis.library = {
         ...options,
         onWarning: ({ code }) => heard.push(code),
         onStatus: (status) => heard.push(status),
+        onProgress: ({ phase, done, cached }) => {
+          if (phase === "weights") fetched = done - cached;
+        },
       });
       engines.set(name, engine);
       return engine.info;
