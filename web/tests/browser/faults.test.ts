@@ -77,7 +77,8 @@ describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
 
     it("that breaks off is an error, goes on where it was, and is not needed again", async () => {
       const once = page.waitForFunction(() => library.fetched > 0, null, WAIT);
-      session.proxy.fault = (path) => (path === SHARD ? { kind: "cut", after: 300_000, once } : null);
+      session.proxy.fault = (path) =>
+        path === SHARD ? { kind: "cut", after: 300_000, once } : null;
       expect(await load()).toMatchObject({ error: { code: "store.network" } });
       session.proxy.fault = () => null;
       session.proxy.fetched.length = 0;
