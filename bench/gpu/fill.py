@@ -71,7 +71,7 @@ def contents(
     for start in range(0, entry.bytes, CHUNK):
         size = min(CHUNK, entry.bytes - start)
         if name.endswith("scale"):
-            yield _bytes(np.resize(_numbers(quant), size // 2))
+            yield _bytes(_numbers(quant, entry, size))
         elif name.endswith(".bias"):
             yield np.zeros(size, np.uint8)
         elif len(entry.shape) == 1 or name.endswith("_norm.weight"):
@@ -84,13 +84,18 @@ def contents(
             yield _bytes((values * np.float32(DEVIATION)).astype(dtype))
 
 
-def _numbers(quant: str) -> npt.NDArray[np.float16]:
-    """What the tensor of groups' numbers repeats: scales alike, and minima that center weights."""
+def _numbers(quant: str, entry: TensorEntry, size: int) -> npt.NDArray[np.float16]:
+    """Bytes of the tensor of groups' numbers: scales alike, and minima that center weights."""
     scale = SCALES[quant]
-    if quant == "q4k":  # scales and minima of 33, whose units follow
+    if quant.endswith("_nl") and quant != "iq4_nl":  # bytes of one under a unit for each row
+        row = np.full(entry.shape[-1] * 2, 0x0101, np.uint16).view(np.float16)
+        row[:2] = np.array([scale / 129], np.float32).view(np.float16)
+    elif quant == "q4k":  # scales and minima of 33, whose units follow
         fours = np.array([0x11111111, 0x11111111, 0xAAAAAAAA], np.uint32).view(np.float16)
-        return np.concatenate([fours, np.array([scale / 33, scale * 7.5 / 33], np.float16)])
-    return np.array([scale, scale * 7.5] if quant == "q4a" else [scale], np.float16)
+        row = np.concatenate([fours, np.array([scale / 33, scale * 7.5 / 33], np.float16)])
+    else:
+        row = np.array([scale, scale * 7.5] if quant == "q4a" else [scale], np.float16)
+    return np.resize(row, size // 2)
 
 
 def _rope(context: int, _: int, half: int) -> npt.NDArray[np.float32]:

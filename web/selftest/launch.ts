@@ -3,7 +3,7 @@
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import { SCHEMES, type Scheme } from "../format/manifest.ts";
 import type { Kernel, Plan } from "../format/plan.ts";
-import { HALVES_PER_GROUP, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
+import { halvesOf, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
 import type { Call } from "./scenario.ts";
 
 /** One argument of a launch. */
@@ -82,7 +82,7 @@ export function weightReader(program: LoadedProgram) {
       row: number,
     ): Promise<Float64Array> {
       const words = await read(weight.buffer, row, 1);
-      const halves = (words.length / WORDS_PER_GROUP[scheme]) * HALVES_PER_GROUP[scheme];
+      const halves = halvesOf(scheme, words.length / WORDS_PER_GROUP[scheme]);
       if (scale === undefined) return unpackRow(scheme, words, () => Number.NaN);
       const first = Math.floor((row * halves) / 2);
       const count = Math.floor((row * halves + halves - 1) / 2) - first + 1;

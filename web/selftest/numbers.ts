@@ -13,6 +13,11 @@ export function fromHalf(bits: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
+/** float32 bits as a number. */
+function floatOf(bits: number): number {
+  return new Float32Array(Uint32Array.of(bits).buffer)[0] ?? Number.NaN;
+}
+
 /** The nearest number that float16 has, ties to even; beyond its largest, infinity. */
 export function roundToHalf(value: number): number {
   const size = Math.abs(value);
@@ -58,21 +63,27 @@ export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
 };
 
 /** Half words that a group has for its scale, and for its minimum if there is one. */
-export const HALVES_PER_GROUP: Readonly<Record<Scheme, number>> = {
+const HALVES_PER_GROUP: Readonly<Record<Scheme, number>> = {
   f32: 0,
   f16: 0,
   q8: 1,
   q6: 1,
-  q6_nl: 1,
+  q6_nl: 0.5, // a byte, and a unit for the row
   q5: 1,
-  q5_nl: 1,
+  q5_nl: 0.5,
   q4: 1,
-  q4_nl: 1,
+  q4_nl: 0.5,
   q4a: 2,
   q4k: 1, // four words for eight groups
   iq4_nl: 1,
   mxfp4: 1,
 };
+
+/** Half words that the groups of a row have besides codes. */
+export function halvesOf(scheme: Scheme, groups: number): number {
+  const each = HALVES_PER_GROUP[scheme];
+  return each === 0.5 ? 2 + 2 * Math.ceil(groups / 4) : each * groups;
+}
 
 /** What codes stand for that name the values of a table. */
 const TABLES = {
@@ -84,7 +95,7 @@ const TABLES = {
  * One row of a matrix in the GPU layout (docs/bundle-format.md), in columns' order.
  *
  * @param words the row's words; float32 rows come as their numbers.
- * @param half what its groups have besides codes, `HALVES_PER_GROUP` of each.
+ * @param half what its groups have besides codes, `halvesOf` them.
  */
 export function unpackRow(
   scheme: Scheme,
@@ -108,6 +119,10 @@ export function unpackRow(
 function scaling(scheme: Scheme, half: (at: number) => number, group: number): [number, number] {
   const count = HALVES_PER_GROUP[scheme];
   if (count === 0) return [1, 0];
+  if (count === 0.5) {
+    const signed = (half(2 + (group >> 1)) << (group & 1 ? 16 : 24)) >> 24;
+    return [signed * (Math.abs(signed) + 128) * floatOf(half(0) | (half(1) << 16)), 0];
+  }
   if (scheme !== "q4k") {
     return [fromHalf(half(group * count)), count > 1 ? fromHalf(half(group * count + 1)) : 0];
   }

@@ -23,7 +23,8 @@ from edgewise_compiler.gguf.blocks import (
     mxfp4_scales,
     six_bits,
 )
-from edgewise_compiler.quantize.codes import CodedRows, to_f16
+from edgewise_compiler.quantize.codes import CodedRows
+from edgewise_compiler.quantize.scales import to_f16
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 from edgewise_compiler.quantize.tables import TABLES
 

@@ -14,6 +14,7 @@ import numpy as np
 from edgewise_compiler.layouts.order import BLOCK_ELEMENTS
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Floats
+from edgewise_compiler.quantize.scales import BYTES
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.params import naming
 from edgewise_runtime.errors import CheckpointError
@@ -62,7 +63,9 @@ def check_norm(spec: VectorSpec, values: Floats) -> None:
 
 
 def _largest_half(rows: CodedRows) -> float:
-    """The largest number that is stored in float16; infinite where none is."""
+    """The largest number that float16 has to hold; infinite where there is none."""
+    if "unit" in rows.groups:  # Programs in float16 have the weights so.
+        return float(np.abs(BYTES.read(rows.groups)).max())
     halves = [a for a in (rows.codes, *rows.groups.values()) if a.dtype == np.float16]
     return max((float(np.abs(half).max()) for half in halves), default=np.inf)
 

@@ -69,8 +69,9 @@ def _tensors(scheme: Scheme, spec: LinearSpec) -> dict[str, TensorSpec]:
     for part in linear_parts(scheme, spec):
         for suffix, (dtype, elements) in row_elements(scheme, padded_k(spec)).items():
             words = part.rows * elements * DTYPES[dtype] // WORD
-            # The numbers of a row's groups may end in the middle of a word.
-            shape = (part.rows, words // part.rows) if suffix == "weight" else (words,)
+            # float16 of a row's groups may end in the middle of a word.
+            whole = suffix == "weight" or scheme.bytes
+            shape = (part.rows, words // part.rows) if whole else (words,)
             word = "float32" if dtype == "float32" else "uint32"
             made[f"{part.name}.{suffix}"] = TensorSpec(word, shape)
         if spec.biases is not None:

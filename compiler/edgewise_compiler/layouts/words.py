@@ -6,10 +6,11 @@ words of 8-bit operands. Of 16 codes of 6 bits the low four bits are two such wo
 the rest: byte b the two high bits of columns 16i+b, 16i+b+4, 16i+b+8 and 16i+b+12, lowest first.
 Of 32 codes of 5 bits they are four words, and byte b of a fifth has the high bits of every fourth
 column, from 32i+b on.
-Values are elements by themselves. The numbers of a group lie beside each other in one tensor. Of
-two levels (`quantize.two_levels`) those of 256 columns are four uint32: four bits of each scale,
-the first lowest, four of each minimum, the two high bits of scale and minimum by turns, and the
-float16 of scales below that of minima.
+Values are elements by themselves. The numbers of a group lie beside each other in one tensor. Where
+scales are bytes (`quantize.scales`) it has uint32: the bits of the row's unit, then scales by four,
+the first lowest, with zeros after the last. Of two levels (`quantize.two_levels`) those of 256
+columns are four uint32: four bits of each scale, the first lowest, four of each minimum, the two
+high bits of scale and minimum by turns, and the float16 of scales below that of minima.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.quantize.codes import CodedRows, Scheme
+from edgewise_compiler.quantize.scales import scale_words
 from edgewise_runtime.format.abi import GROUP
 
 
@@ -98,6 +100,8 @@ def row_elements(scheme: Scheme, k: int) -> dict[str, tuple[str, int]]:
     weight = {"weight": (element.dtype, groups * element.count)}
     if not scheme.groups:
         return weight
+    if scheme.bytes:
+        return weight | {scheme.numbers: ("uint32", scale_words(groups))}
     if scheme.columns > GROUP:
         return weight | {scheme.numbers: ("uint32", k // scheme.columns * 4)}
     return weight | {scheme.numbers: ("float16", groups * len(scheme.groups))}
@@ -108,10 +112,20 @@ def packed_rows(scheme: Scheme, rows: CodedRows) -> dict[str, NDArray[Any]]:
     weight = {"weight": ELEMENTS[scheme.code].pack(rows.codes)}
     if not scheme.groups:
         return weight
+    if scheme.bytes:
+        return weight | {scheme.numbers: _unit_and_bytes(rows)}
     if scheme.columns > GROUP:
         return weight | {scheme.numbers: _two_levels(rows, scheme.columns // GROUP)}
     numbers = np.stack([rows.groups[name] for name in scheme.groups], axis=2)
     return weight | {scheme.numbers: numbers.reshape(len(numbers), -1)}
+
+
+def _unit_and_bytes(rows: CodedRows) -> NDArray[np.uint32]:
+    count, groups = rows.groups["scale"].shape
+    bytes_ = np.zeros((count, scale_words(groups) * 4), np.uint8)
+    bytes_[:, :4] = np.ascontiguousarray(rows.groups["unit"]).view(np.uint8)
+    bytes_[:, 4 : 4 + groups] = rows.groups["scale"].view(np.uint8)
+    return bytes_.view(np.uint32)
 
 
 def _two_levels(rows: CodedRows, each: int) -> NDArray[np.uint32]:
@@ -137,6 +151,9 @@ def unpacked_rows(scheme: Scheme, elements: Mapping[str, NDArray[Any]]) -> Coded
     if not scheme.groups:
         return CodedRows(codes, {})
     numbers = elements[scheme.numbers]
+    if scheme.bytes:
+        scale = np.ascontiguousarray(numbers[:, 1:]).view(np.int8)[:, : codes.shape[1] // GROUP]
+        return CodedRows(codes, {"scale": scale, "unit": numbers[:, :1].view(np.float32)})
     if scheme.columns > GROUP:
         return CodedRows(codes, _from_two_levels(numbers, scheme.columns // GROUP))
     each = numbers.reshape(len(numbers), -1, len(scheme.groups))

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.mlc.reader import MIDDLE
-from edgewise_compiler.quantize.codes import CodedRows, Floats, to_f16, whole_groups
+from edgewise_compiler.quantize.codes import CodedRows, Floats, whole_groups
+from edgewise_compiler.quantize.scales import to_f16
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 from edgewise_compiler.weights.files import Bytes
 from edgewise_runtime.format.abi import GROUP

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.packed.base import FROM_FLOATS, Integers, Matrix, refused
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Holders, to_f16
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Holders
+from edgewise_compiler.quantize.scales import to_f16
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 from edgewise_compiler.quantize.tables import TABLES
 from edgewise_compiler.weights.files import check_finite

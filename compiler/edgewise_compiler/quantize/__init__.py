@@ -17,6 +17,7 @@ from edgewise_compiler.quantize.recipes import (
     Rule,
     find_preset,
 )
+from edgewise_compiler.quantize.scales import scale_words
 from edgewise_compiler.quantize.schemes import NUMBERS, SCHEMES, find_scheme
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 from edgewise_compiler.quantize.tables import TABLES, table_bytes
@@ -38,5 +39,6 @@ __all__ = [
     "find_preset",
     "find_scheme",
     "read_recipe",
+    "scale_words",
     "table_bytes",
 ]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme, to_f16
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
+from edgewise_compiler.quantize.scales import to_f16
 from edgewise_runtime.format.abi import GROUP
 
 MOST = 15

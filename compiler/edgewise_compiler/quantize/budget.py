@@ -10,8 +10,9 @@ from edgewise_runtime.format.abi import GROUP
 
 
 def stored_bits(scheme: Scheme) -> float:
-    """Bits a weight of a scheme of integers, those of its group's float16 numbers included."""
-    return int(scheme.code.removeprefix("uint")) + 16 * len(scheme.groups) / GROUP
+    """Bits a weight of a scheme of integers, those of its group's numbers included, a row's not."""
+    numbers = 8 if scheme.bytes else 16 * len(scheme.groups)
+    return int(scheme.code.removeprefix("uint")) + numbers / GROUP
 
 
 def spend(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_runtime.errors import CheckpointError
+from edgewise_compiler.quantize.scales import HALVES, ScaleStore
 from edgewise_runtime.format.abi import GROUP
 
 Floats = NDArray[np.float32]
@@ -27,7 +27,7 @@ class CodedRows:
         codes: ``[rows, k]``, uint8 however few bits a code has; float32 or float16 values in the
             schemes that store values. ``k`` is a multiple of 32.
         groups: what 32 columns of a row share, such as ``scale``: float16 ``[rows, k / 32]`` each,
-            or as a scheme of more levels (`quantize.two_levels`) says.
+            or as what keeps them (`quantize.scales`, `quantize.two_levels`) says.
     """
 
     codes: NDArray[Any]
@@ -44,18 +44,20 @@ class CodedRows:
 
 @dataclass(frozen=True)
 class Levels:
-    """Integers that a float16 scale of any sign multiplies, and the numbers that name them.
+    """Integers that a scale of any sign multiplies, and the numbers that name them.
 
     Numbers ``low..high`` are stored less ``low``; a scale's sign says which way the longer side is.
 
     Attributes:
         bend: numbers up to this one of either sign are the integers themselves; beyond it integers
             lie two apart: ``2 number - clip(number, -bend, bend)``. None: all are themselves.
+        store: how the scales are kept.
     """
 
     low: int
     high: int
     bend: int | None = None
+    store: ScaleStore = HALVES
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -119,6 +121,11 @@ class Scheme:
         return self.code.startswith("uint")
 
     @property
+    def bytes(self) -> bool:
+        """Whether a scale is a byte, under a unit of its row (`quantize.scales`)."""
+        return "unit" in self.groups
+
+    @property
     def bend(self) -> int | None:
         """Where its integers begin to lie two apart (`Levels`); None where they never do."""
         return None if self.levels is None else self.levels.bend
@@ -140,17 +147,3 @@ def whole_groups(rows: Floats) -> Floats:
     """``rows`` with zeros after its columns, so that they make groups of 32; itself if they do."""
     more = -rows.shape[1] % GROUP
     return np.pad(rows, ((0, 0), (0, more))) if more else rows
-
-
-def to_f16(values: Floats, what: str) -> NDArray[np.float16]:
-    """Round to the nearest float16; CheckpointError says ``what`` overflowed."""
-    with np.errstate(over="ignore"):
-        rounded = values.astype(np.float16)
-    if np.isinf(rounded).any():
-        worst = float(np.abs(values).max())
-        raise CheckpointError(
-            f"A {what} of {worst:g} is beyond float16's 65504.",
-            remedy="Compile with --quant f32.",
-            code="checkpoint.range",
-        )
-    return rounded

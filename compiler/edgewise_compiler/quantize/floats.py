@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme, to_f16
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
+from edgewise_compiler.quantize.scales import to_f16
 
 
 def _quantize_f32(rows: Floats) -> CodedRows:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels
+from edgewise_compiler.quantize.scales import HALVES, ROOM
 from edgewise_compiler.quantize.search import nearest, search
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import GROUP
@@ -42,13 +43,18 @@ def gptq(
     # Columns beside each other in memory are what every step below works on.
     left = np.ascontiguousarray(rows.T)
     codes = np.empty((k, count), np.uint8)
-    scales = np.empty((k // GROUP, count), np.float16)
+    most = None
+    if levels.store is not HALVES:  # A row's largest scale is known once its last group is done.
+        scale = levels.store.read(search(rows, importance, levels).groups)
+        most = np.abs(scale).max(axis=1, keepdims=True) * ROOM
+    kept = []
     errors = np.empty((GROUP, count), np.float32)
     for first in range(0, k, GROUP):
         stop = first + GROUP
-        found = search(np.ascontiguousarray(left[first:stop].T), importance[first:stop], levels)
-        scales[first // GROUP] = found.groups["scale"][:, 0]
-        scale = scales[first // GROUP].astype(np.float32)
+        group = np.ascontiguousarray(left[first:stop].T)
+        found = search(group, importance[first:stop], levels, most).groups
+        kept.append(found)
+        scale = levels.store.read(found)[:, 0]
         for column in range(first, stop):
             numbers = nearest(left[column], scale, levels)
             codes[column] = (numbers - np.float32(levels.low)).astype(np.uint8)
@@ -56,7 +62,8 @@ def gptq(
             left[column + 1 : stop] -= np.outer(factor[column, column + 1 : stop], error)
             errors[column - first] = error
         left[stop:] -= factor[first:stop, stop:].T @ errors
-    return CodedRows(np.ascontiguousarray(codes.T), {"scale": np.ascontiguousarray(scales.T)})
+    groups = {"scale": np.concatenate([found["scale"] for found in kept], axis=1)}
+    return CodedRows(np.ascontiguousarray(codes.T), {**kept[0], **groups})
 
 
 def _factor(moments: NDArray[np.float64], damping: float) -> Floats:

@@ -9,12 +9,13 @@ in closed form, and the best of those is kept. llama.cpp's quantizers search in 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels, to_f16
+from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels
 from edgewise_runtime.format.abi import GROUP
 
 FACTORS = np.linspace(0.7, 1.6, 16, dtype=np.float32)
@@ -25,15 +26,21 @@ BLOCK_GROUPS = 1 << 12
 """Groups searched at once: their planes, 512 KiB each, stay in a core's second-level cache."""
 
 
-def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) -> CodedRows:
+def search(
+    rows: Floats,
+    importance: Floats | None,
+    levels: Levels = SIXTEEN,
+    most: Floats | None = None,
+) -> CodedRows:
     """Codes and scales that make ``sum_j importance_j (w_j - integer_j * scale)^2`` small.
 
-    The codes are chosen for the scale as it is stored, rounded to float16.
+    The codes are chosen for the scale as it is stored, rounded.
 
     Args:
         rows: float32 ``[rows, k]``, ``k`` a multiple of 32.
         importance: how much an error in each column counts, float32 ``[k]``, not negative; None
             counts all alike. A group without any importance is searched as if it had none given.
+        most: what the scales of a row reach, as `scales.ScaleStore.keep` has it.
 
     Raises:
         CheckpointError: a scale beyond float16.
@@ -46,26 +53,54 @@ def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) ->
     means = weights.mean(axis=1, keepdims=True, dtype=np.float64)
     weights = np.where(means > 0, weights / np.where(means > 0, means, 1), 1).astype(np.float32)
     codes = np.empty(groups.shape, np.uint8)
-    scale = np.empty(len(groups), np.float16)
+    best = np.empty(len(groups), np.float32)
 
-    def fill(first: int) -> None:
-        block = slice(first, min(first + BLOCK_GROUPS, len(groups)))
-        # One plane per column of a group: NumPy reduces along planes at memory speed.
-        w = np.ascontiguousarray(groups[block].T)
-        u = np.ascontiguousarray(weights[np.arange(block.start, block.stop) % len(weights)].T)
-        # A negative zero becomes the other: a zero has one spelling.
-        scale[block] = to_f16(_best_scales(w, u, levels), "quantization scale") + np.float16(0)
-        numbers = nearest(w, scale[block].astype(np.float32), levels)
+    def planes(block: slice) -> tuple[Floats, Floats]:
+        """One plane per column of a group: NumPy reduces along planes at memory speed."""
+        of_groups = weights[np.arange(block.start, block.stop) % len(weights)]
+        return np.ascontiguousarray(groups[block].T), np.ascontiguousarray(of_groups.T)
+
+    def find(block: slice) -> None:
+        best[block] = _best_scales(*planes(block), levels)
+
+    _by_blocks(find, len(groups))
+    near = levels.store.near(best.reshape(count, -1), most)
+    scales = [levels.store.read(kept).reshape(-1) for kept in near]
+    choice = np.zeros(len(groups), np.intp)
+
+    def fill(block: slice) -> None:
+        w, u = planes(block)
+        found = [nearest(w, scale[block], levels) for scale in scales]
+        if len(found) > 1:
+            tried = zip(found, scales, strict=True)
+            errors = [_error(w, u, levels.integers(n) * scale[block]) for n, scale in tried]
+            choice[block] = np.argmin(errors, axis=0)
+        numbers = np.choose(choice[block], found)
         codes[block] = (numbers - np.float32(levels.low)).astype(np.uint8).T
 
-    starts = range(0, len(groups), BLOCK_GROUPS)
-    if len(starts) == 1:
-        fill(0)
-    else:
-        # NumPy lets go of the interpreter while it works on a plane.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(fill, starts))
-    return CodedRows(codes.reshape(count, k), {"scale": scale.reshape(count, -1)})
+    _by_blocks(fill, len(groups))
+    of_rows = choice.reshape(count, -1)
+    kept = {**near[0], "scale": np.choose(of_rows, [each["scale"] for each in near])}
+    return CodedRows(codes.reshape(count, k), kept)
+
+
+def _error(w: Floats, u: Floats, values: Floats) -> Floats:
+    """How much ``values`` leave of each group ``w[:, g]``."""
+    np.subtract(w, values, out=values)
+    np.multiply(values, values, out=values)
+    error: Floats = np.einsum("jg,jg->g", u, values)
+    return error
+
+
+def _by_blocks(work: Callable[[slice], None], groups: int) -> None:
+    """Have all blocks of groups worked on, a few at once."""
+    blocks = [slice(i, min(i + BLOCK_GROUPS, groups)) for i in range(0, groups, BLOCK_GROUPS)]
+    if len(blocks) == 1:
+        work(blocks[0])
+        return
+    # NumPy lets go of the interpreter while it works on a plane.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(work, blocks))
 
 
 def nearest(w: Floats, scale: Floats, levels: Levels) -> Floats:

@@ -1,5 +1,5 @@
 """``q8``, ``q6``, ``q5`` and ``q4``: integers and a float16 scale per 32 columns; ``q6_nl``,
-``q5_nl`` and ``q4_nl``: the same with integers that lie further apart where few weights are.
+``q5_nl`` and ``q4_nl``: integers that lie further apart where few weights are, and a byte as scale.
 
 A weight is ``(code - zero) * scale``. Codes have no sign: the operand that x86's VNNI instructions
 want. Inputs they are multiplied with are int8. Of the ``_nl``, non-linear, codes name integers: the
@@ -15,7 +15,8 @@ from functools import partial
 
 import numpy as np
 
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, Scheme, to_f16
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, Scheme
+from edgewise_compiler.quantize.scales import BYTES, HALVES
 from edgewise_runtime.format.abi import GROUP
 
 ZERO_POINT = {
@@ -57,8 +58,8 @@ def extreme_scales(low: Floats, high: Floats, zero: int) -> Floats:
 def quantize(rows: Floats, scales: Scales, zero: int, levels: Levels) -> CodedRows:
     """The codes of the nearest integers under the scales that ``scales`` has for each group.
 
-    A scale is rounded to float16 first and the codes are chosen for the rounded scale. Where it
-    rounds to zero the whole group is zero.
+    A scale is rounded first, as it is stored, and the codes are chosen for the rounded scale. Where
+    it rounds to zero the whole group is zero.
 
     Args:
         rows: float32 ``[rows, k]``, overwritten.
@@ -70,19 +71,18 @@ def quantize(rows: Floats, scales: Scales, zero: int, levels: Levels) -> CodedRo
     groups = rows.reshape(len(rows), -1, GROUP)
     # One plane per column of a group: NumPy reduces along planes at memory speed.
     planes = np.ascontiguousarray(groups.transpose(2, 0, 1))
-    scale = to_f16(scales(planes.min(axis=0), planes.max(axis=0)), "quantization scale")
-    scale += np.float16(0)  # a negative zero becomes the other: a zero has one spelling
-    # A scale rounds to zero only where every value is below 2^-18, which over one rounds to zero.
-    divisor = np.where(scale == 0, np.float32(1.0), scale.astype(np.float32))
+    kept = levels.store.keep(scales(planes.min(axis=0), planes.max(axis=0)), None)
+    scale = levels.store.read(kept)
+    divisor = np.where(scale == 0, np.float32(np.inf), scale)
     np.divide(groups, divisor[:, :, None], out=groups)
     numbers = levels.nearest(groups)
     numbers += np.float32(zero)
-    return CodedRows(numbers.astype(np.uint8).reshape(rows.shape), {"scale": scale})
+    return CodedRows(numbers.astype(np.uint8).reshape(rows.shape), kept)
 
 
 def dequantize(rows: CodedRows, zero: int, levels: Levels) -> Floats:
     """``integer * scale`` in float32, ``[rows, k]``."""
-    scale = rows.groups["scale"].astype(np.float32).repeat(GROUP, axis=1)
+    scale = levels.store.read(rows.groups).repeat(GROUP, axis=1)
     return levels.integers(rows.codes.astype(np.float32) - np.float32(zero)) * scale
 
 
@@ -94,7 +94,7 @@ def _scheme(
         name=name,
         arithmetic=f"w{bits}a8",
         code=f"uint{bits}",
-        groups=("scale",),
+        groups=levels.store.names,
         quantize=partial(quantize, scales=scales, zero=zero, levels=levels),
         dequantize=partial(dequantize, zero=zero, levels=levels),
         levels=levels if searched else None,
@@ -105,7 +105,8 @@ def _scheme(
 def _searched(name: str, bits: int, bend: int | None = None) -> Scheme:
     half = 1 << (bits - 1)
     scales = partial(extreme_scales, zero=ZERO_POINT[name])
-    return _scheme(name, scales, bits, Levels(-half, half - 1, bend))
+    store = HALVES if bend is None else BYTES
+    return _scheme(name, scales, bits, Levels(-half, half - 1, bend, store))
 
 
 Q8 = _scheme("q8", partial(even_scales, limit=127), 8, Levels(-127, 127), searched=False)

@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme, to_f16
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
+from edgewise_compiler.quantize.scales import to_f16
 from edgewise_compiler.quantize.symmetric import ZERO_POINT, extreme_scales
 from edgewise_runtime.format.abi import GROUP
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.quantize.affine import MOST
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme, to_f16
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
+from edgewise_compiler.quantize.scales import to_f16
 from edgewise_runtime.format.abi import GROUP
 
 SUPER = 256

@@ -60,7 +60,7 @@ def test_the_cost_of_the_last_block_is_what_becomes_of_its_output(checkpoints: C
 
 
 @pytest.mark.quick(cases=1)
-@pytest.mark.parametrize("bits", [4.5, 5.25, 7])
+@pytest.mark.parametrize("bits", [4.25, 5.25, 7])
 def test_a_recipe_takes_the_bits_it_may(checkpoints: Checkpoints, bits: float) -> None:
     with open_checkpoint(checkpoints("llama-gqa2-tied-linear")) as checkpoint:
         params = checkpoint.family.params(checkpoint.model)
@@ -71,7 +71,7 @@ def test_a_recipe_takes_the_bits_it_may(checkpoints: Checkpoints, bits: float) -
     mean = taken / sum(weights.values())
     assert bits - 0.5 < mean <= bits
     assert recipe.searched
-    assert (len({scheme.name for scheme in schemes.values()}) > 1) == (bits > 4.5)
+    assert (len({scheme.name for scheme in schemes.values()}) > 1) == (bits > 4.25)
 
 
 def test_too_few_bits_are_refused_before_anything_takes_long(checkpoints: Checkpoints) -> None:

@@ -118,9 +118,13 @@ WITH_MINIMA = ("q4a", "q4k")
 """Schemes whose groups have a minimum beside their scale."""
 
 
+WITH_BYTES = ("q4_nl", "q5_nl", "q6_nl")
+"""Schemes whose scales are bytes of either sign, n for n * (|n| + 128) units of the row."""
+
+
 def quantize_weight(w: Array, scheme: str) -> tuple[Array, Array]:
     """Codes (uint8, [NP,K]) and groups' numbers of a scheme: float16, [NP,K/32], twice as many with
-    minima; those of q4k as words, [NP,K/64].
+    minima; those of q4k as words, [NP,K/64], and bytes of scales too, [NP,1+K/128].
 
     The value furthest from zero becomes the lowest integer, whichever its sign: codes are all there
     are and scales have either sign, which q8 too would have to compute with if a file brought them.
@@ -140,9 +144,17 @@ def quantize_weight(w: Array, scheme: str) -> tuple[Array, Array]:
         furthest = np.abs(groups).argmax(-1)[..., None]
         extreme = np.take_along_axis(groups, furthest, -1)[..., 0]
         scale = (extreme / integers.min()).astype("float16")
+    if scheme in WITH_BYTES:
+        of_row = f32(np.abs(scale).max(-1, keepdims=True) / np.float32(127 * 255))
+        steps = np.abs(scale) / np.where(of_row == 0, 1, of_row)
+        nearest = np.abs(steps[..., None] - np.arange(128) * np.arange(128, 256)).argmin(-1)
+        numbers = unit_and_bytes(of_row, np.copysign(nearest, scale))
+        scale = scales_and_minima(numbers, scheme)[0][:, : groups.shape[1]]
     unit = scale.astype("float32")[..., None]
     steps = np.divide(groups - least, unit, out=np.zeros_like(groups), where=unit != 0)
     codes = np.abs(steps[..., None] - integers).argmin(-1).astype("uint8").reshape(w.shape)
+    if scheme in WITH_BYTES:
+        return codes, numbers
     numbers = np.stack([scale, -least[..., 0].astype("float16")], axis=2)
     return codes, numbers[:, :, : 1 + (scheme in WITH_MINIMA)].reshape(len(w), -1)
 
@@ -173,16 +185,30 @@ def two_levels(scale: Array, minimum: Array, d: Array, dmin: Array) -> Array:
     return np.stack([*fours, halves], axis=-1).astype("uint32").reshape(len(d), -1)
 
 
+def unit_and_bytes(unit: Array, scale: Array) -> Array:
+    """A row's float32 [NP,1], and bytes [NP,K/32] up to whole words behind it, as words."""
+    whole = np.pad(scale.astype("int8"), ((0, 0), (0, -scale.shape[1] % 4)))
+    return np.concatenate([unit.astype("float32").view("uint32"), whole.view("uint32")], axis=1)
+
+
 def ones(scheme: str, rows: int, columns: int) -> Array:
     """Numbers that make a weight its code's integer, or that and minima of one."""
     if scheme == "q4k":
         one, half = np.ones((rows, columns // 256, 8), "uint32"), np.ones((rows, columns // 256))
         return two_levels(one, one, half.astype("float16"), half.astype("float16"))
+    if scheme in WITH_BYTES:
+        return unit_and_bytes(np.full((rows, 1), 1 / 129), np.ones((rows, columns // 32)))
     return np.ones((rows, columns // 32 * (1 + (scheme in WITH_MINIMA))), "float16")
 
 
 def scales_and_minima(numbers: Array, scheme: str) -> tuple[Floats, Floats]:
-    """Groups' numbers by themselves, [NP,K/32] each; minima are zero where there are none."""
+    """Groups' numbers by themselves, [NP,K/32] each, of scales in bytes all that the words hold;
+    minima are zero where there are none."""
+    if scheme in WITH_BYTES:
+        units = np.ascontiguousarray(numbers[:, :1]).view("float32")
+        bytes_ = np.ascontiguousarray(numbers[:, 1:]).view("int8").astype("float32")
+        scale = f32(bytes_ * (np.abs(bytes_) + 128) * units)
+        return scale, np.zeros_like(scale)
     if scheme == "q4k":
         words = numbers.reshape(len(numbers), -1, 4, 1)
         low, least, high = (
@@ -200,7 +226,8 @@ def dequantize_weight(codes: Array, numbers: Array, scheme: str) -> Floats:
     """What codes and numbers stand for, [NP,K]."""
     scale, minimum = scales_and_minima(numbers, scheme)
     groups = INTEGERS[scheme][codes].astype("float32").reshape(len(codes), -1, 32)
-    return f32(groups * scale[..., None] - minimum[..., None]).reshape(codes.shape)
+    scale, minimum = (each[:, : groups.shape[1], None] for each in (scale, minimum))
+    return f32(groups * scale - minimum).reshape(codes.shape)
 
 
 def panels(values: Array) -> Array:

@@ -40,7 +40,10 @@ def plain_pack(scheme: str, rows: Floats) -> dict[str, NDArray[Any]]:
             for word, shift, value in places(bits, column, int(code)):
                 words[row // 16, word, row % 16] |= np.uint32(value << shift)
     found = SCHEMES[scheme]
-    numbers = two_levels(coded) if found.columns > 32 else in_turn(coded, found.groups)
+    if found.bytes:
+        numbers = unit_and_bytes(coded)
+    else:
+        numbers = two_levels(coded) if found.columns > 32 else in_turn(coded, found.groups)
     panels = np.ascontiguousarray(numbers.reshape(n // 16, 16, -1).transpose(0, 2, 1))
     return {"weight": words, found.numbers: panels}
 
@@ -53,6 +56,17 @@ def in_turn(coded: CodedRows, names: tuple[str, ...]) -> NDArray[np.float16]:
         for i, name in enumerate(names):
             numbers[:, group * len(names) + i] = coded.groups[name][:, group]
     return numbers
+
+
+def unit_and_bytes(coded: CodedRows) -> NDArray[np.uint32]:
+    """A row's unit, and a byte for each group."""
+    n, groups = coded.groups["scale"].shape
+    words = np.zeros((n, 1 + (groups + 3) // 4), np.uint32)
+    for row in range(n):
+        words[row, 0] = coded.groups["unit"].view(np.uint32)[row, 0]
+        for group, scale in enumerate(coded.groups["scale"][row]):
+            words[row, 1 + group // 4] |= np.uint32((int(scale) & 255) << 8 * (group % 4))
+    return words
 
 
 def two_levels(coded: CodedRows) -> NDArray[np.uint32]:

@@ -33,7 +33,7 @@ def pack(folder: Path, scheme: str, weights: np.ndarray) -> None:
             source("w", start, start + 32)
 
 
-STEPS = {"f16": 1, "q8": 127, "q6": 32, "q4": 8, "iq4_nl": 127, "mxfp4": 12}
+STEPS = {"f16": 1, "q8": 127, "q6": 32, "q5_nl": 24, "q4": 8, "iq4_nl": 127, "mxfp4": 12}
 SMALLEST = {scheme: steps * 2.0**-18 for scheme, steps in STEPS.items()}
 """The largest weight of a tensor that a scheme takes."""
 

@@ -44,7 +44,7 @@ def test_rows_hold_what_panels_hold(
     assert (f"l.{numbers}" in theirs) == SCHEMES[scheme].integer
     if SCHEMES[scheme].integer:
         expected = rows_of(theirs[f"l.{numbers}"]).ravel()
-        found = joined(ours, f".{numbers}").view(expected.dtype)
+        found = joined(ours, f".{numbers}").ravel().view(expected.dtype)
         np.testing.assert_array_equal(found, expected)
     if spec.biases is not None:
         np.testing.assert_array_equal(joined(ours, ".bias"), theirs["l.bias"])

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Scheme } from "../../format/manifest.ts";
 import {
   fromHalf,
+  halvesOf,
   integers,
   relativeError,
   rmsError,
@@ -112,6 +113,14 @@ describe("a packed row", () => {
   it("of q4_nl, q5_nl and q6_nl has codes as of even steps, twice as wide ones outside", () => {
     const low = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
     const words = [low, (low | 0x88_88_88_88) >>> 0];
+    const first = (scheme: Scheme, words: number[], count: number) => {
+      const group = new Uint32Array(WORDS_PER_GROUP[scheme]);
+      group.set(words);
+      const unit = [0, 0x4380, 0x0001]; // 256, and a scale of one: 129 units
+      return [...unpackRow(scheme, group, (at) => unit[at] ?? 0)]
+        .slice(0, count)
+        .map((value) => value / (129 * 256));
+    };
     const fours = [-12, -10, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 10];
     expect(first("q4_nl", words, 16)).toEqual(fours);
     const inner = Array.from({ length: 17 }, (_, i) => i - 8);
@@ -121,6 +130,17 @@ describe("a packed row", () => {
     expect(first("q6_nl", [...words, 0], 16)).toEqual(outer.map((value) => value - 48));
     const last = outer.map((value) => value + 16);
     expect(first("q6_nl", [...words, 0xff_ff_ff_ff], 16)).toEqual(last);
+  });
+
+  it("of q5_nl has bytes n that stand for n (|n| + 128) units of the row", () => {
+    // A half, then the bytes 2, -1, 127, -127 and 100 of five groups; and zeros up to a whole word.
+    const halves = [0, 0x3f00, 0xff02, 0x817f, 0x0064, 0];
+    expect(halvesOf("q5_nl", 5)).toBe(halves.length);
+    const row = unpackRow("q5_nl", new Uint32Array(25), (at) => halves[at] ?? Number.NaN);
+    const scales = [2 * 130, -129, 127 * 255, -127 * 255, 100 * 228];
+    expect([0, 1, 2, 3, 4].map((group) => row[32 * group])).toEqual(
+      scales.map((s) => -24 * (s / 2)),
+    );
   });
 
   it("of q8 has a column a byte, 128 more than its value", () => {

@@ -3,8 +3,8 @@
 A panel is 16 rows beside each other, one per lane. ``f32`` and ``f16`` hold values, [NP/16, K, 16].
 Codes lie in runs of whole uint32, [NP/16, K*b/32, 16] for codes of b bits, with a float16 scale for
 32 columns and, where a scheme has one, a minimum after it, [NP/16, K/32*numbers, 16]; of two levels
-they are words, [NP/16, K/256*4, 16]. `RUNS` and `group_numbers` take codes and numbers apart;
-`layouts.words` says what lies in them.
+they are words, [NP/16, K/256*4, 16], and so are bytes with their unit, [NP/16, 1+K/128, 16].
+`RUNS` and `group_numbers` take codes and numbers apart; `layouts.words` says what lies in them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from edgewise_compiler.kernels.cpu.vector import (
     widen,
 )
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.quantize import SCHEMES, table_bytes
+from edgewise_compiler.quantize import SCHEMES, scale_words, table_bytes
+from edgewise_compiler.quantize.scales import STEP
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import GROUP, PANEL
 
@@ -143,6 +144,8 @@ def weight_args(scheme: str, NP: int, K: int) -> tuple[Arg, ...]:
     if scheme not in RUNS:
         return (weight,)
     found = SCHEMES[scheme]
+    if found.bytes:
+        return (weight, Arg("scale", "uint32", (NP // PANEL, scale_words(K // GROUP), PANEL)))
     if found.columns > GROUP:
         return (weight, Arg("scale", "uint32", (NP // PANEL, K // found.columns * 4, PANEL)))
     numbers = K // GROUP * len(found.groups)
@@ -156,6 +159,8 @@ def group_numbers(scheme: str, element: Callable[[Expr], Expr], g: Expr, isa: st
         element: the i-th of a row's numbers as they are stored, or of a panel's.
     """
     found = SCHEMES[scheme]
+    if found.bytes:
+        return [_of_byte(element(0), element(1 + g // 4), g % 4)]
     count = len(found.groups)
     if found.columns == GROUP:
         return [let(widen(element(g * count + i), isa)) for i in range(count)]
@@ -175,3 +180,13 @@ def group_numbers(scheme: str, element: Callable[[Expr], Expr], g: Expr, isa: st
     scale = let(bits_of(scales, 15) | (bits_of(high, 3) << four))
     minimum = let(bits_of(minima, 15) | (bits_of(high, 12) << two))
     return [times(scale, 0), times(minimum, 16)]
+
+
+def _of_byte(unit: Expr, word: Expr, place: Expr) -> Expr:
+    """The scale that byte ``place`` of a word stands for (`quantize.scales`)."""
+    lanes = lanes_of(word)
+    # The wanted byte goes to the top and comes back with its sign.
+    up = let(word << splat(cast(24 - place * 8, "uint32"), lanes))
+    number = let(cast(let(bits(up, "int32") >> splat(24, lanes, "int32")), "float32"))
+    size = let(bits(bits(number, "uint32") & splat(0x7FFFFFFF, lanes, "uint32"), "float32"))
+    return let(let(number * (size + splat(float(STEP), lanes))) * bits(unit, "float32"))

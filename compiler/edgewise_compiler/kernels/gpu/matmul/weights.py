@@ -21,6 +21,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     join,
     lane,
     lanes_of,
+    magnitude,
     number,
     splat,
     u32,
@@ -36,7 +37,8 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_compiler.quantize import SCHEMES, TABLES, ZERO_POINT
+from edgewise_compiler.quantize import SCHEMES, TABLES, ZERO_POINT, scale_words
+from edgewise_compiler.quantize.scales import STEP
 from edgewise_runtime.format.abi import GROUP
 
 VECTORS = GROUP // 4
@@ -143,6 +145,8 @@ class GpuWeights:
         if not self.scaled:
             return (weight,)
         found = SCHEMES[self.scheme]
+        if found.bytes:
+            return weight, Arg("scale", "uint32", (self.rows, scale_words(self.groups)))
         if found.columns > GROUP:
             return weight, Arg("scale", "uint32x4", (self.rows * self.k // found.columns,))
         return weight, Arg("scale", "uint32", (self.rows * self.groups * len(found.groups) // 2,))
@@ -331,7 +335,10 @@ class GpuWeights:
 
     def numbers(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
         """What a row's group g multiplies its integers with, and what it adds if any, float32."""
-        each = SCHEMES[self.scheme].columns // GROUP
+        found = SCHEMES[self.scheme]
+        if found.bytes:
+            return [_of_byte(buffers[1][row, 0], buffers[1][row, 1 + (g >> 2)], g & 3)]
+        each = found.columns // GROUP
         if each > 1:
             of_super = bind(T.floordiv(g, each))
             words = bind(buffers[1][row * (self.groups // each) + of_super])
@@ -355,6 +362,14 @@ def _bent_bytes(codes: Expr, bend: int) -> Expr:
     alike = bind(u32(bend * ones) - ((codes ^ above) & u32(bend * ones)))
     lower = bind(alike - (alike >> u32(bend.bit_length() - 1)))
     return bind(codes + (codes & lower) + ((codes | above) & u32(bend * ones)))
+
+
+def _of_byte(unit: Expr, word: Expr, place: Expr) -> Expr:
+    """The scale that byte ``place`` of a word stands for (`quantize.scales`)."""
+    # The wanted byte goes to the top and comes back with its sign.
+    up = bind(word << u32(24 - place * 8))
+    value = bind(f32(bits(up, "int32") >> i32(24)))
+    return bind(bind(value * (magnitude(value) + f32(float(STEP)))) * bits(unit, "float32"))
 
 
 def two_levels(words: Sequence[Expr], shift: Expr) -> list[Expr]:
