@@ -145,7 +145,10 @@ def dequantized(weights: Weights, quant: str) -> dict[str, NDArray[np.float32]]:
         "q5": lambda w: _rounded_by_extremes(w, 16),
         "q4": lambda w: _rounded_by_extremes(w, 8),
         "q4a": _rounded_from_lowest,
-        **{name: partial(_rounded_to_table, table=table) for name, table in TABLES.items()},
+        **{
+            name: partial(_rounded_to_table, table=table, bytes_=name.startswith("q"))
+            for name, table in TABLES.items()
+        },
     }
     most, others = MIXED.get(quant, (quant, {}))
 
@@ -175,14 +178,26 @@ def _rounded_by_extremes(weights: NDArray[np.float32], steps: int) -> NDArray[np
     return _rounded(weights, groups, scale, -steps, steps - 1)
 
 
-def _rounded_to_table(weights: NDArray[np.float32], table: tuple[int, ...]) -> NDArray[np.float32]:
+def _rounded_to_table(
+    weights: NDArray[np.float32], table: tuple[int, ...], *, bytes_: bool
+) -> NDArray[np.float32]:
     """The same where it is the table's lowest value, and others are the nearest of the table's: of
-    two equally near the first."""
+    two equally near the first. With scales in ``bytes_``, n for n (n + 128) of what makes the
+    row's largest scale that of 127."""
     groups, values = _groups(weights), np.array(table, np.float32)
     low, high = groups.min(axis=2, keepdims=True), groups.max(axis=2, keepdims=True)
     scale = np.where(high > -low, high, low) / values[0]
-    scale = scale.astype(np.float16).astype(np.float32)
+    if bytes_:
+        unit = np.abs(scale).max(axis=1, keepdims=True) / np.float32(127 * 255)
+        kept = np.arange(128) * np.arange(128, 256)
+        found = np.abs(np.abs(scale) / np.where(unit == 0, 1, unit) - kept).argmin(axis=2)
+        scale = np.copysign(kept[found][..., None].astype(np.float32) * unit, scale)
+    else:
+        scale = scale.astype(np.float16).astype(np.float32)
     steps = groups / np.where(scale != 0, scale, np.float32(1))
+    if bytes_:  # What lies all but halfway is decided after a sum in float32.
+        inner = np.clip(steps, values[0] / 3, -values[0] / 3)
+        steps = (steps + inner) - inner
     nearest = values[np.abs(steps[..., None] - values).argmin(axis=-1)]
     rows, k = weights.shape
     return (nearest * scale).astype(np.float32).reshape(rows, -1)[:, :k]

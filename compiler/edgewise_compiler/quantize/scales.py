@@ -24,6 +24,8 @@ MOST = 127
 STEP = 128
 """How long steps between bytes are near zero, in units; the last are three times as long."""
 
+_SIZES = np.array([n * (n + STEP) for n in range(MOST + 1)], np.float32)
+
 ROOM = np.float32(1.25)
 """Times the largest scale of a row: what its bytes reach where weights still change while they are
 quantized (`quantize.gptq`)."""
@@ -73,27 +75,36 @@ def _of_halves(groups: Mapping[str, NDArray[Any]]) -> Floats:
 
 
 def _as_bytes(scale: Floats, most: Floats | None) -> dict[str, NDArray[Any]]:
-    return _rounded_bytes(scale, most, np.rint)
+    steps, unit = _in_units(scale, most)
+    below, above = _around(steps)
+    nearest = np.where(steps - _SIZES[below] <= _SIZES[above] - steps, below, above)
+    return _signed(nearest, scale, unit)
 
 
 def _bytes_around(scale: Floats, most: Floats | None) -> list[dict[str, NDArray[Any]]]:
-    return [_rounded_bytes(scale, most, way) for way in (np.floor, np.ceil)]
+    steps, unit = _in_units(scale, most)
+    return [_signed(number, scale, unit) for number in _around(steps)]
 
 
-def _rounded_bytes(
-    scale: Floats, most: Floats | None, way: Callable[[Floats], Floats]
-) -> dict[str, NDArray[Any]]:
+def _in_units(scale: Floats, most: Floats | None) -> tuple[Any, Any]:
+    """Scales without their signs in units of their rows, and those."""
     to_f16(scale, "quantization scale")
     if most is None:
         most = np.abs(scale).max(axis=1, keepdims=True)
-    unit = most / np.float32(MOST * (MOST + STEP))
+    unit = most / _SIZES[-1]
     # GPUs may take what is smaller than the smallest normal float32 for zero.
-    unit = np.where(unit < np.finfo(np.float32).tiny, np.float32(0), unit)
-    steps = np.abs(scale) / np.where(unit == 0, np.float32(np.inf), unit)
-    # n^2 + 128 n of n, as a square.
-    number = np.sqrt(steps + np.float32(STEP**2 / 4)) - np.float32(STEP / 2)
-    number = np.minimum(way(number), MOST)
-    return {"scale": np.copysign(number, scale).astype(np.int8), "unit": unit}
+    unit[unit < np.finfo(np.float32).tiny] = 0
+    return np.abs(scale) / np.where(unit == 0, np.float32(np.inf), unit), unit
+
+
+def _around(steps: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The bytes whose sizes lie next to so many units, the smaller and the larger."""
+    above = np.clip(np.searchsorted(_SIZES, steps), 1, MOST)
+    return above - 1, above
+
+
+def _signed(number: NDArray[np.intp], scale: Floats, unit: Floats) -> dict[str, NDArray[Any]]:
+    return {"scale": np.where(scale < 0, -number, number).astype(np.int8), "unit": unit}
 
 
 def _of_bytes(groups: Mapping[str, NDArray[Any]]) -> Floats:
