@@ -80,24 +80,30 @@ def _exponents(reader: WeightReader, seam: Seam) -> Exponents:
     """By how many octaves each channel is made smaller and its columns larger, int32."""
     maker = seam.maker
     made = expected(reader, maker)
-    out = _octaves(made[maker.channels])
+    out, apart = _octaves(made[maker.channels]), _apart(made[maker.channels])
     whole = maker.vector and abs(_median(made)) >= LEAST
-    if not whole and not (np.abs(out) >= LEAST).any():
+    if not whole and not (np.maximum(np.abs(out), np.abs(apart)) >= LEAST).any():
         return np.zeros(len(made), np.int32)
     read = _read(reader, seam.readers)
-    columns = _both(out, -_octaves(read))
-    # Of one channel's columns the one that allows least decides.
-    low, high = np.full(len(made), np.inf), np.full(len(made), -np.inf)
-    np.minimum.at(low, maker.channels, columns)
-    np.maximum.at(high, maker.channels, columns)
+    low, high = _range(maker, _both(out, -_octaves(read)), len(made))
     # A norm's weight does not say how large its channel comes in. Where a small one meets large
     # columns the channel is large in trained models, and would stand out if it were not made small.
     smaller = 0 if maker.vector else np.where(high < 0, high, 0)
     found = np.where(low > 0, low, smaller).astype(np.int32)
+    low, high = _range(maker, _both(apart, -_apart(read)), len(made))
+    found += np.where(low > 0, low, np.where(high < 0, high, 0)).astype(np.int32)
     if whole:
         left = _median(np.ldexp(made, -found)), _median(np.ldexp(read, found[maker.channels]))
         found += _all_alike(*left)
     return found
+
+
+def _range(maker: Maker, columns: Doubles, channels: int) -> tuple[Doubles, Doubles]:
+    """The least and the most that a channel's columns allow for: what is nearer to 0 decides."""
+    low, high = np.full(channels, np.inf), np.full(channels, -np.inf)
+    np.minimum.at(low, maker.channels, columns)
+    np.maximum.at(high, maker.channels, columns)
+    return low, high
 
 
 def _all_alike(made: float, read: float) -> int:
@@ -118,15 +124,36 @@ def _both(made: Doubles, read: Doubles) -> Doubles:
 
 def _octaves(values: Doubles) -> Doubles:
     """Of each column above the median of its group of 32, zeros apart; those count as MOST."""
+    groups, medians = _by_groups(values)
+    relative = groups - np.where(np.isnan(medians), 0, medians)
+    result: Doubles = np.clip(relative, -MOST, MOST).reshape(-1)[: len(values)]
+    return result
+
+
+def _apart(values: Doubles) -> Doubles:
+    """Of each column's group above the median of all groups; 0 where it has zeros alone.
+
+    Weights of a group may have scales that are parts of their row's largest (`quantize.scales`):
+    nothing is left of what is a thousand times as small.
+    """
+    _, medians = _by_groups(values)
+    known = medians[~np.isnan(medians)]
+    apart = np.nan_to_num(medians - (np.median(known) if len(known) else 0))
+    return apart.repeat(GROUP)[: len(values)]
+
+
+def _by_groups(values: Doubles) -> tuple[Doubles, Doubles]:
+    """Octaves of columns, ``[groups, 32]``, and the median of each group's, ``[groups, 1]``: zeros
+    have none, and are NaN where there is nothing else."""
     with np.errstate(divide="ignore"):
         octaves = np.log2(values)
     padded = np.pad(octaves, (0, -len(values) % GROUP), constant_values=-np.inf)
     groups = padded.reshape(-1, GROUP)
-    known = np.where(np.isfinite(groups), groups, np.nan)
-    known[np.isnan(known).all(axis=1)] = 0
-    relative = groups - np.nanmedian(known, axis=1, keepdims=True)
-    result: Doubles = np.clip(relative, -MOST, MOST).reshape(-1)[: len(values)]
-    return result
+    medians = np.full((len(groups), 1), np.nan)
+    for of_group, median in zip(groups, medians, strict=True):
+        if np.isfinite(of_group).any():
+            median[0] = np.median(of_group[np.isfinite(of_group)])
+    return groups, medians
 
 
 def _median(values: Doubles) -> float:

@@ -68,15 +68,35 @@ def test_large_channels_cost_q8_less_than_the_bound(case: str, place: str, tmp_p
     assert error(cfg, even, "q8", exact) < BOUND
 
 
+@pytest.mark.sampled(one_in=2)
+@pytest.mark.parametrize("quant", ["q4", "q5_nl"])
 @pytest.mark.parametrize("place", PLACES)
-def test_q4_is_as_good_as_without_large_channels(place: str, tmp_path: Path) -> None:
+def test_few_bits_are_as_good_as_without_large_channels(
+    place: str, quant: str, tmp_path: Path
+) -> None:
     folder, raw = write_changed(WIDE[0], tmp_path, PLACES[place])
     cfg, even = smoothed_weights(folder)
     _, usual = write_changed(WIDE[0], tmp_path / "usual", lambda config, w: None)
     exact = reference.logits(cfg, usual, TOKENS)
-    without = error(cfg, usual, "q4", exact)
-    assert error(cfg, even, "q4", exact) < 1.05 * without
-    assert error(cfg, raw, "q4", exact) > 1.1 * without
+    without = error(cfg, usual, quant, exact)
+    assert error(cfg, even, quant, exact) < 1.05 * without
+    assert error(cfg, raw, quant, exact) > 1.1 * without
+
+
+@pytest.mark.parametrize("factor", [16, 1000, 1 / 1000])
+@pytest.mark.parametrize("quant", ["q6_nl", "q4_nl"])
+def test_scales_in_bytes_are_as_good_where_whole_groups_of_channels_are_large(
+    quant: str, factor: float, tmp_path: Path
+) -> None:
+    change = partial(outliers.norms, factor=factor, channels=range(32))
+    folder, raw = write_changed(WIDE[0], tmp_path, change)
+    cfg, even = smoothed_weights(folder)
+    _, usual = write_changed(WIDE[0], tmp_path / "usual", lambda config, w: None)
+    exact = reference.logits(cfg, usual, TOKENS)
+    without = error(cfg, usual, quant, exact)
+    assert error(cfg, even, quant, exact) < 1.05 * without
+    if factor == 1000:
+        assert error(cfg, raw, quant, exact) > 1.1 * without
 
 
 @pytest.mark.sampled(one_in=2)
