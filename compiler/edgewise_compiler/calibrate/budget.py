@@ -9,7 +9,7 @@ from edgewise_compiler.calibrate.sensitivity import sensitivities
 from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.layouts.schemes import linears_of, recipe_of
 from edgewise_compiler.quantize import SCHEMES, Recipe
-from edgewise_compiler.quantize.budget import spend
+from edgewise_compiler.quantize.budget import Size, spend
 
 CHOICE = tuple(SCHEMES[name] for name in ("q4_nl", "q5_nl", "q6_nl", "q8"))
 
@@ -30,10 +30,10 @@ def budget_recipe(
         UnsupportedError: an operation that `interpret` does not have.
     """
     linears = linears_of(checkpoint.family.params(checkpoint.model))
-    weights = {linear.name: linear.weights for linear in linears}
-    nothing = {name: dict.fromkeys((scheme.name for scheme in CHOICE), 0.0) for name in weights}
-    spend(bits, CHOICE, nothing, weights)  # Refuses before anything takes long.
+    sizes = {linear.name: Size(linear.weights, linear.k) for linear in linears}
+    nothing = {name: dict.fromkeys((scheme.name for scheme in CHOICE), 0.0) for name in sizes}
+    spend(bits, CHOICE, nothing, sizes)  # Refuses before anything takes long.
     text = read_calibration(checkpoint, None, searched=True)
     costs = sensitivities(checkpoint, CHOICE, text.tokens, progress)
-    chosen = spend(bits, CHOICE, costs, weights)
+    chosen = spend(bits, CHOICE, costs, sizes)
     return recipe_of(f"bits-{bits:g}", linears, chosen, searched=True)
