@@ -80,17 +80,18 @@ def _exponents(reader: WeightReader, seam: Seam) -> Exponents:
     """By how many octaves each channel is made smaller and its columns larger, int32."""
     maker = seam.maker
     made = expected(reader, maker)
-    out, apart = _octaves(made[maker.channels]), _apart(made[maker.channels])
+    out, apart = _octaves(made[maker.channels])
     whole = maker.vector and abs(_median(made)) >= LEAST
     if not whole and not (np.maximum(np.abs(out), np.abs(apart)) >= LEAST).any():
         return np.zeros(len(made), np.int32)
     read = _read(reader, seam.readers)
-    low, high = _range(maker, _both(out, -_octaves(read)), len(made))
+    read_out, read_apart = _octaves(read)
+    low, high = _range(maker, _both(out, -read_out), len(made))
     # A norm's weight does not say how large its channel comes in. Where a small one meets large
     # columns the channel is large in trained models, and would stand out if it were not made small.
     smaller = 0 if maker.vector else np.where(high < 0, high, 0)
     found = np.where(low > 0, low, smaller).astype(np.int32)
-    low, high = _range(maker, _both(apart, -_apart(read)), len(made))
+    low, high = _range(maker, _both(apart, -read_apart), len(made))
     found += np.where(low > 0, low, np.where(high < 0, high, 0)).astype(np.int32)
     if whole:
         left = _median(np.ldexp(made, -found)), _median(np.ldexp(read, found[maker.channels]))
@@ -122,38 +123,25 @@ def _both(made: Doubles, read: Doubles) -> Doubles:
     return result
 
 
-def _octaves(values: Doubles) -> Doubles:
-    """Of each column above the median of its group of 32, zeros apart; those count as MOST."""
-    groups, medians = _by_groups(values)
-    relative = groups - np.where(np.isnan(medians), 0, medians)
-    result: Doubles = np.clip(relative, -MOST, MOST).reshape(-1)[: len(values)]
-    return result
-
-
-def _apart(values: Doubles) -> Doubles:
-    """Of each column's group above the median of all groups; 0 where it has zeros alone.
+def _octaves(values: Doubles) -> tuple[Doubles, Doubles]:
+    """Of each column above the median of its group of 32, zeros apart, which count as MOST; and of
+    its group above the median of all groups, 0 where it has zeros alone.
 
     Weights of a group may have scales that are parts of their row's largest (`quantize.scales`):
     nothing is left of what is a thousand times as small.
     """
-    _, medians = _by_groups(values)
-    known = medians[~np.isnan(medians)]
-    apart = np.nan_to_num(medians - (np.median(known) if len(known) else 0))
-    return apart.repeat(GROUP)[: len(values)]
-
-
-def _by_groups(values: Doubles) -> tuple[Doubles, Doubles]:
-    """Octaves of columns, ``[groups, 32]``, and the median of each group's, ``[groups, 1]``: zeros
-    have none, and are NaN where there is nothing else."""
     with np.errstate(divide="ignore"):
         octaves = np.log2(values)
     padded = np.pad(octaves, (0, -len(values) % GROUP), constant_values=-np.inf)
     groups = padded.reshape(-1, GROUP)
-    medians = np.full((len(groups), 1), np.nan)
-    for of_group, median in zip(groups, medians, strict=True):
-        if np.isfinite(of_group).any():
-            median[0] = np.median(of_group[np.isfinite(of_group)])
-    return groups, medians
+    known = np.where(np.isfinite(groups), groups, np.nan)
+    empty = ~np.isfinite(groups).any(axis=1, keepdims=True)
+    known[empty[:, 0]] = 0
+    medians = np.nanmedian(known, axis=1, keepdims=True)
+    usual = 0 if empty.all() else np.median(medians[~empty])
+    within: Doubles = np.clip(groups - medians, -MOST, MOST).reshape(-1)
+    apart: Doubles = np.where(empty, 0, medians - usual).repeat(GROUP)
+    return within[: len(values)], apart[: len(values)]
 
 
 def _median(values: Doubles) -> float:

@@ -68,7 +68,6 @@ def test_large_channels_cost_q8_less_than_the_bound(case: str, place: str, tmp_p
     assert error(cfg, even, "q8", exact) < BOUND
 
 
-@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("quant", ["q4", "q5_nl"])
 @pytest.mark.parametrize("place", PLACES)
 def test_few_bits_are_as_good_as_without_large_channels(

@@ -18,7 +18,8 @@ COSTS = {name: 4.0**-i for i, name in enumerate(("q4", "q5", "q6", "q8"))}
 
 
 @pytest.mark.parametrize(
-    ("scheme", "bits"), [("q4", 4.5), ("q5", 5.5), ("q8", 8.5), ("q4a", 5.0), ("q5_nl", 5.5)]
+    ("scheme", "bits"),
+    [("q4", 4.5), ("q5", 5.5), ("q6", 6.5), ("q8", 8.5), ("q4a", 5.0), ("q5_nl", 5.5)],
 )
 def test_bits_count_the_numbers_of_a_group_and_of_a_row(scheme: str, bits: float) -> None:
     assert stored_bits(SCHEMES[scheme], columns=128) == bits
