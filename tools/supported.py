@@ -32,7 +32,15 @@ from edgewise_compiler.models.traits import PAGE
 from edgewise_compiler.options import MAX_CONTEXT
 from edgewise_compiler.packed.names import KEYS
 from edgewise_compiler.packed.table import METHODS
-from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, PRESETS, SCHEMES, Recipe, Scheme
+from edgewise_compiler.quantize import (
+    AS_FILE,
+    DEFAULT_QUANT,
+    PRESETS,
+    SCHEMES,
+    AnyScheme,
+    Recipe,
+    Scheme,
+)
 from edgewise_compiler.state import KV_KINDS
 from edgewise_compiler.targets import table as compiled
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS
@@ -277,8 +285,14 @@ def _quantizations() -> Iterator[str]:
 
 
 def _rules(recipe: Recipe) -> str:
-    rules = (f"`{rule.scheme.name}` for {_code(rule.tensors)}" for rule in recipe.rules)
+    rules = (f"{_in_words(rule.scheme)} for {_code(rule.tensors)}" for rule in recipe.rules)
     return "; ".join((*rules, f"`{recipe.default.name}` for others")) if recipe.rules else ""
+
+
+def _in_words(scheme: AnyScheme) -> str:
+    if isinstance(scheme, Scheme):
+        return f"`{scheme.name}`"
+    return f"`{scheme.first.name}` (rows from {scheme.rows:,} on: `{scheme.rest.name}`)"
 
 
 def _bits(scheme: Scheme) -> str:

@@ -21,9 +21,8 @@ from edgewise_compiler.graph.build import (
 from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.packing import layout_tensors
-from edgewise_compiler.layouts.rows import GPU, linear_parts
+from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import Schemes, linear_schemes
-from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.quantize import find_preset
@@ -36,7 +35,7 @@ from edgewise_compiler.targets.gpu.language import (
 from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.plans import plans
 from edgewise_compiler.targets.gpu.shader import Shader
-from edgewise_compiler.targets.lowering import param_tensors
+from edgewise_compiler.targets.lowering import param_tensors, parts_of
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.files import write_bytes
 from edgewise_runtime.format.bundle import FileEntry, Program, TensorEntry, describe_files
@@ -120,7 +119,7 @@ def _programs(
     widths = linear_widths(params)
     many = build_graphs(family, cfg, widths, GPU_MANY_ROWS)
     few = build_graphs(family, cfg, widths, GPU_FEW_ROWS)
-    parts = {p.name: linear_parts(schemes[p.name], p) for p in params if isinstance(p, LinearSpec)}
+    parts = parts_of(GPU, schemes, params)
     default = options.recipe.default
     shaders: dict[str, Shader] = {}
     programs = []
@@ -129,10 +128,9 @@ def _programs(
             shared_sizes(many),
             options.bounds,
             param_tensors(tensors),
-            schemes,
+            parts,
             variant.kv_dtype,
             variant,
-            parts,
             language.limits,
         )
         made = plans(low, many, few, joining=language.joining)

@@ -73,8 +73,7 @@ def make_proof(job: Job, entries: Mapping[str, TensorEntry]) -> Proof | None:
         return {name: _mapped(job, entries[name]) for name in names}
 
     def stored(spec: LinearSpec, first: int, stop: int) -> Floats:
-        scheme = job.schemes[spec.name]
-        return scheme.dequantize(take_rows(scheme, spec, first, stop, tensors_of(spec)))
+        return take_rows(job.schemes[spec.name], spec, first, stop, tensors_of(spec))
 
     family, reader = checkpoint.family, checkpoint.weights
     try:

@@ -22,12 +22,12 @@ const ROUTER = "router";
 /** What a mixture has beside its router; the last two only where there is an expert for all rows. */
 const EXPERTS = ["experts.gate_up", "experts.down", "shared.gate_up", "shared.down"] as const;
 
-/** Rows of a linear's parts together, and the bytes of their weights. */
+/** A linear, with the rows of each of its parts and the bytes of its weights. */
 interface Linear {
   readonly name: string;
   readonly what: string;
   readonly rows: number;
-  readonly bytes: number;
+  readonly parts: readonly (readonly [rows: number, bytes: number])[];
 }
 
 /** Experts of a layer, the width of each, and that of the one for every row, or 0. */
@@ -117,9 +117,10 @@ function checkLayout(model: ModelInfo, where: string, tensors: Tensors): Map<str
     if (layer !== undefined && (expert || what === ROUTER)) mixed.add(layer);
     if (!LINEARS.has(what) && !expert) continue;
     const linear = layer === undefined ? what : `${layer}.${what}`;
-    const before = linears.get(linear) ?? { rows: 0, bytes: 0 };
-    const rows = before.rows + rowsOf(shape);
-    linears.set(linear, { name: linear, what, rows, bytes: before.bytes + bytes });
+    const before = linears.get(linear) ?? { rows: 0, parts: [] };
+    const high = rowsOf(shape);
+    const parts = [...before.parts, [high, bytes] as const];
+    linears.set(linear, { name: linear, what, rows: before.rows + high, parts });
   }
   for (const linear of linears.values()) {
     const expected = LINEARS.get(linear.what)?.(model);
@@ -154,7 +155,7 @@ function checkMixture(
 ): Mixture {
   const linear = (what: string): Linear => {
     const name = `${layer}.${what}`;
-    return linears.get(name) ?? { name, what, rows: 0, bytes: 0 };
+    return linears.get(name) ?? { name, what, rows: 0, parts: [] };
   };
   const width = (of: string, experts: number): number => {
     const both = linear(`${of}.gate_up`);
@@ -182,11 +183,14 @@ function checkMixture(
 }
 
 function checkLinear(where: string, linear: Linear, rows: number, columns: number): void {
-  const { name, bytes } = linear;
+  const { name, parts } = linear;
   if (linear.rows !== rows) throw differs(where, name, linear.rows, rows);
-  const weights = rows * up(columns);
-  if (BITS.some((bits) => (weights / 8) * bits === bytes)) return;
-  throw differs(where, name, `${bytes} bytes`, `${rows} rows of ${columns}`);
+  // Each part has a scheme of its own.
+  for (const [high, bytes] of parts) {
+    const weights = high * up(columns);
+    if (BITS.some((bits) => (weights / 8) * bits === bytes)) continue;
+    throw differs(where, name, `${bytes} bytes`, `${high} rows of ${columns}`);
+  }
 }
 
 /** Compare biases with the rows, or a router's columns, that they are for. */

@@ -15,9 +15,17 @@ from edgewise_compiler.graph.build import build_graphs
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.schemes import Schemes, linears_of
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, RowSource, whole_groups
+from edgewise_compiler.quantize.codes import (
+    CodedRows,
+    Floats,
+    Levels,
+    RowSource,
+    Scheme,
+    whole_groups,
+)
 from edgewise_compiler.quantize.gptq import gptq
 from edgewise_compiler.quantize.search import search
+from edgewise_compiler.quantize.split import AnyScheme, bands, scheme_of_rows, schemes_of
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.params import naming
 from edgewise_runtime.format.abi import GROUP
@@ -94,7 +102,7 @@ def calibrated_codes(
         UnsupportedError: an operation that `interpret` does not have.
     """
     codes: dict[str, RowSource] = {}
-    if not len(calibration.tokens) or all(scheme.levels is None for scheme in schemes.values()):
+    if not len(calibration.tokens) or not any(map(_chooses, schemes.values())):
         return codes
     family, cfg, reader = checkpoint.family, checkpoint.model, checkpoint.weights
     sizes = {
@@ -109,11 +117,11 @@ def calibrated_codes(
     def observe(spec: LinearSpec, x: Floats) -> None:
         progress(sum(sizes[name] for name in done), total)
         done.add(spec.name)
-        levels = schemes[spec.name].levels
-        if levels is None:
+        scheme = schemes[spec.name]
+        if not _chooses(scheme):
             return
         compensated = calibration.gptq and spec.name not in plain
-        codes.update((_compensated if compensated else _searched)(reader, spec, x, levels))
+        codes.update((_compensated if compensated else _searched)(reader, spec, x, scheme))
 
     forward(family, cfg, reader, calibration.tokens, observe=observe, logits=False)
     progress(total, total)
@@ -126,15 +134,28 @@ def importance_of(x: Floats) -> Floats:
     return np.pad(squares, (0, -x.shape[1] % GROUP))
 
 
+def _chooses(scheme: AnyScheme) -> bool:
+    """Whether there is something to choose in some of its rows."""
+    return any(one.levels is not None for one in schemes_of(scheme))
+
+
+def _chosen(scheme: Scheme, rows: Floats, by: Callable[[Floats, Levels], CodedRows]) -> CodedRows:
+    return scheme.quantize(rows) if scheme.levels is None else by(rows, scheme.levels)
+
+
 def _searched(
-    reader: WeightReader, spec: LinearSpec, x: Floats, levels: Levels
+    reader: WeightReader, spec: LinearSpec, x: Floats, scheme: AnyScheme
 ) -> dict[str, RowSource]:
     """Codes that are searched when they are asked for."""
     importance = importance_of(x)
 
+    def searched(rows: Floats, levels: Levels) -> CodedRows:
+        return search(rows, importance, levels)
+
     def source(name: str) -> RowSource:
         def rows(start: int, stop: int) -> CodedRows:
-            return search(whole_groups(reader.read(name, start, stop)), importance, levels)
+            values = whole_groups(reader.read(name, start, stop))
+            return _chosen(scheme_of_rows(scheme, start, stop), values, searched)
 
         return rows
 
@@ -142,13 +163,25 @@ def _searched(
 
 
 def _compensated(
-    reader: WeightReader, spec: LinearSpec, x: Floats, levels: Levels
+    reader: WeightReader, spec: LinearSpec, x: Floats, scheme: AnyScheme
 ) -> dict[str, RowSource]:
     """Codes by GPTQ, made at once."""
     moments = np.pad((x.T @ x).astype(np.float64) / len(x), (0, -spec.k % GROUP))
-    codes: dict[str, RowSource] = {}
-    for name in spec.sources:
-        rows = whole_groups(reader.read(name))
-        with naming(spec, name):
-            codes[name] = gptq(rows, moments, levels).part
-    return codes
+
+    def compensated(rows: Floats, levels: Levels) -> CodedRows:
+        return gptq(rows, moments, levels)
+
+    def source(name: str) -> RowSource:
+        made: dict[Scheme, tuple[int, CodedRows]] = {}
+        for band in bands(scheme, reader.shape(name)[0]):
+            values = whole_groups(reader.read(name, band.start, band.stop))
+            with naming(spec, name):
+                made[band.scheme] = band.start, _chosen(band.scheme, values, compensated)
+
+        def rows(start: int, stop: int) -> CodedRows:
+            first, coded = made[scheme_of_rows(scheme, start, stop)]
+            return coded.part(start - first, stop - first)
+
+        return rows
+
+    return {name: source(name) for name in spec.sources}

@@ -21,6 +21,9 @@ class MatmulSpec:
             these with ``_a8`` have other activations.
         bias: whether there is one.
         count: the field of ``step`` that says how many rows are live.
+        first: the linear's packed row at which this part of it begins.
+        total: packed rows of a linear of which this is a part, which writes only its own columns;
+            None where it is all of it.
     """
 
     rows: int
@@ -30,6 +33,8 @@ class MatmulSpec:
     epilogue: str = "store"
     bias: bool = False
     count: int = ROWS
+    first: int = 0
+    total: int | None = None
 
     @property
     def gated(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
+from edgewise_compiler.quantize.split import AnyScheme, Band
 from edgewise_runtime.format.dtypes import DTYPES
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -35,6 +36,16 @@ Tensors = Mapping[str, TensorSpec]
 
 
 @dataclass(frozen=True)
+class Part:
+    """Some rows of a packed linear, whose tensors have a name of their own, in one scheme."""
+
+    name: str
+    first: int
+    rows: int
+    scheme: Scheme
+
+
+@dataclass(frozen=True)
 class VectorPlace:
     """Where a vector goes: tensor ``name``, at ``index`` of it, or all of it."""
 
@@ -49,15 +60,35 @@ class Layout:
 
     Attributes:
         name: its folder in a bundle's ``params``.
+        parts: those of a linear, in the order of its rows.
         tensors: what a linear becomes: ``<name>.weight``, a tensor of its groups' numbers as the
-            scheme calls it, ``<name>.bias``; the name may be that of a part.
-        put_rows: writes rows ``first`` and on of a linear, whole panels in packed order.
+            scheme calls it, ``<name>.bias`` of each part.
+        put_rows: writes rows ``first`` and on of a linear, whole panels in packed order and in one
+            scheme.
         put_bias: writes a linear's biases, float32 ``[NP]`` in packed order.
         place: where a vector goes.
     """
 
     name: str
-    tensors: Callable[[Scheme, LinearSpec], dict[str, TensorSpec]]
-    put_rows: Callable[[Scheme, LinearSpec, int, CodedRows, Arrays], None]
-    put_bias: Callable[[Scheme, LinearSpec, Floats, Arrays], None]
+    parts: Callable[[AnyScheme, LinearSpec], tuple[Part, ...]]
+    tensors: Callable[[AnyScheme, LinearSpec], dict[str, TensorSpec]]
+    put_rows: Callable[[AnyScheme, LinearSpec, int, CodedRows, Arrays], None]
+    put_bias: Callable[[AnyScheme, LinearSpec, Floats, Arrays], None]
     place: Callable[[VectorSpec], VectorPlace]
+
+
+def named_parts(spec: LinearSpec, pieces: Sequence[Band]) -> tuple[Part, ...]:
+    """The parts that bands of a linear's rows become: one has the linear's name."""
+    names = [spec.name] if len(pieces) == 1 else [f"{spec.name}.{i}" for i in range(len(pieces))]
+    return tuple(
+        Part(name, start, stop - start, scheme)
+        for name, (scheme, start, stop) in zip(names, pieces, strict=True)
+    )
+
+
+def overlaps(parts: Sequence[Part], start: int, count: int) -> Iterator[tuple[Part, slice, slice]]:
+    """Which rows of which parts the rows ``start`` to ``start + count`` fall on."""
+    for part in parts:
+        low, high = max(start, part.first), min(start + count, part.first + part.rows)
+        if low < high:
+            yield part, slice(low - part.first, high - part.first), slice(low - start, high - start)

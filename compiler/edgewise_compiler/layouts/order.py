@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.models.base import LinearSpec, ParamSpec
-from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Floats, Scheme
+from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Floats
+from edgewise_compiler.quantize.split import AnyScheme, Band, bands
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.format.abi import GROUP, PANEL
 
@@ -56,7 +57,7 @@ def linear_widths(params: Iterable[ParamSpec]) -> dict[str, int]:
 
 
 def coded_blocks(
-    scheme: Scheme, spec: LinearSpec, source: CodeSource
+    scheme: AnyScheme, spec: LinearSpec, source: CodeSource
 ) -> Iterator[tuple[int, CodedRows]]:
     """The packed linear's rows in order and without gaps, in bounded memory.
 
@@ -64,7 +65,7 @@ def coded_blocks(
         source: asked for every row of every tensor of ``spec`` once.
 
     Yields:
-        The first row of a block, and its codes: whole panels.
+        The first row of a block, and its codes: whole panels, in one scheme.
     """
     if spec.experts is not None:
         for index in range(spec.experts):
@@ -72,12 +73,19 @@ def coded_blocks(
             for first, rows in coded_blocks(scheme, spec.expert(index), source):
                 yield base + first, rows
         return
-    k, total = padded_k(spec), padded_rows(spec)
-    zero = scheme.quantize(np.zeros((1, k), np.float32))
+    for band in bands(scheme, padded_rows(spec)):
+        yield from _coded_band(band, spec, source)
+
+
+def _coded_band(
+    band: Band, spec: LinearSpec, source: CodeSource
+) -> Iterator[tuple[int, CodedRows]]:
+    k = padded_k(spec)
+    zero = band.scheme.quantize(np.zeros((1, k), np.float32))
     least = PANEL * (len(spec.sources) if spec.interleave else 1)
     step = max(1, BLOCK_ELEMENTS // (least * k)) * least
-    for first in range(0, total, step):
-        count = min(step, total - first)
+    for first in range(band.start, band.stop, step):
+        count = min(step, band.stop - first)
         block = CodedRows(
             zero.codes.repeat(count, axis=0),
             {name: values.repeat(count, axis=0) for name, values in zero.groups.items()},

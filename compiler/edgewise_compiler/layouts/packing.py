@@ -27,9 +27,9 @@ from edgewise_compiler.quantize.codes import (
     CodedRows,
     CodeSource,
     RowSource,
-    Scheme,
     whole_groups,
 )
+from edgewise_compiler.quantize.split import AnyScheme, scheme_of_rows
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.params import check_param, naming
 from edgewise_runtime.format.abi import PANEL
@@ -121,7 +121,7 @@ class _Written:
 
 
 def pack_linear(
-    scheme: Scheme,
+    scheme: AnyScheme,
     spec: LinearSpec,
     reader: WeightReader,
     source: CodeSource,
@@ -148,7 +148,7 @@ def pack_linear(
 
 
 def quantized(
-    scheme: Scheme,
+    scheme: AnyScheme,
     spec: LinearSpec,
     reader: WeightReader,
     codes: Mapping[str, RowSource] = NO_CODES,
@@ -164,13 +164,13 @@ def quantized(
                 return codes[name](start, stop)
         rows = whole_groups(reader.read(name, start, stop))
         with naming(spec, name):
-            return scheme.quantize(rows)
+            return scheme_of_rows(scheme, start, stop).quantize(rows)
 
     return rows_of
 
 
 def _write_linear(
-    scheme: Scheme,
+    scheme: AnyScheme,
     spec: LinearSpec,
     reader: WeightReader,
     codes: Mapping[str, RowSource],

@@ -7,49 +7,52 @@ is of 32-bit words, so that no program needs more than WebGPU's core types to re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from edgewise_compiler.kernels.gpu.limits import LEAST
-from edgewise_compiler.layouts.base import Arrays, Layout, TensorSpec, VectorPlace
+from edgewise_compiler.layouts.base import (
+    Arrays,
+    Layout,
+    Part,
+    TensorSpec,
+    VectorPlace,
+    named_parts,
+    overlaps,
+)
 from edgewise_compiler.layouts.order import output_rows, padded_k, padded_rows, round_up
 from edgewise_compiler.layouts.words import packed_rows, row_elements, unpacked_rows
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
+from edgewise_compiler.quantize.codes import CodedRows, Floats
+from edgewise_compiler.quantize.split import ROW_STEP, AnyScheme, Band, bands, scheme_of_rows
 from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.format.dtypes import DTYPES
 
 MAX_BINDING = LEAST.binding
 """Bytes of a part at most, so that every GPU target can bind it."""
 
-PART_STEP = 64
-"""Rows of a part are a multiple: whole pairs of interleaved panels, whole tiles of a kernel."""
-
 WORD = 4
 """Bytes of an element of a tensor."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some rows of a packed linear that are bound together: buffer name, first row, rows."""
-
-    name: str
-    first: int
-    rows: int
-
-
-def linear_parts(scheme: Scheme, spec: LinearSpec) -> tuple[Part, ...]:
-    """How a linear is split so that no part's weights exceed one binding; experts stay whole.
+def linear_parts(scheme: AnyScheme, spec: LinearSpec) -> tuple[Part, ...]:
+    """How a linear is split, by its schemes and so that no part's weights exceed one binding;
+    experts stay whole.
 
     Raises:
         UnsupportedError: an expert that is larger by itself.
     """
-    total = padded_rows(spec)
+    found = bands(scheme, padded_rows(spec))
+    return named_parts(spec, [piece for band in found for piece in _bound(spec, band)])
+
+
+def _bound(spec: LinearSpec, band: Band) -> Iterator[Band]:
+    """The pieces of a band, of which each can be bound."""
+    scheme, total = band.scheme, band.stop - band.start
     dtype, elements = row_elements(scheme, padded_k(spec))["weight"]
     most = MAX_BINDING // (elements * DTYPES[dtype])
-    each = PART_STEP if spec.experts is None else output_rows(spec)
-    if each > max(most, PART_STEP):
+    each = ROW_STEP if spec.experts is None else output_rows(spec)
+    if each > max(most, ROW_STEP):
         raise UnsupportedError(
             f"An expert of {spec.name} takes {each * elements * DTYPES[dtype] >> 20:,} MiB; GPUs "
             f"bind {MAX_BINDING >> 20} at a time.",
@@ -57,20 +60,18 @@ def linear_parts(scheme: Scheme, spec: LinearSpec) -> tuple[Part, ...]:
             code="unsupported.binding",
         )
     count = -(-total // max(each, most // each * each))
-    if count == 1:
-        return (Part(spec.name, 0, total),)
-    step = round_up(-(-total // count), each)
-    starts = range(0, total, step)
-    return tuple(Part(f"{spec.name}.{i}", s, min(step, total - s)) for i, s in enumerate(starts))
+    step = total if count == 1 else round_up(-(-total // count), each)
+    for start in range(band.start, band.stop, step):
+        yield Band(scheme, start, min(start + step, band.stop))
 
 
-def _tensors(scheme: Scheme, spec: LinearSpec) -> dict[str, TensorSpec]:
+def _tensors(scheme: AnyScheme, spec: LinearSpec) -> dict[str, TensorSpec]:
     made: dict[str, TensorSpec] = {}
     for part in linear_parts(scheme, spec):
-        for suffix, (dtype, elements) in row_elements(scheme, padded_k(spec)).items():
+        for suffix, (dtype, elements) in row_elements(part.scheme, padded_k(spec)).items():
             words = part.rows * elements * DTYPES[dtype] // WORD
             # float16 of a row's groups may end in the middle of a word.
-            whole = suffix == "weight" or scheme.bytes
+            whole = suffix == "weight" or part.scheme.bytes
             shape = (part.rows, words // part.rows) if whole else (words,)
             word = "float32" if dtype == "float32" else "uint32"
             made[f"{part.name}.{suffix}"] = TensorSpec(word, shape)
@@ -79,44 +80,34 @@ def _tensors(scheme: Scheme, spec: LinearSpec) -> dict[str, TensorSpec]:
     return made
 
 
-def _put_rows(scheme: Scheme, spec: LinearSpec, first: int, rows: CodedRows, out: Arrays) -> None:
-    packed = packed_rows(scheme, rows)
-    for part, inside, taken in _overlaps(linear_parts(scheme, spec), first, len(rows.codes)):
+def _put_rows(
+    scheme: AnyScheme, spec: LinearSpec, first: int, rows: CodedRows, out: Arrays
+) -> None:
+    packed = packed_rows(scheme_of_rows(scheme, first, first + len(rows.codes)), rows)
+    for part, inside, taken in overlaps(linear_parts(scheme, spec), first, len(rows.codes)):
         for suffix, elements in packed.items():
             words = out[f"{part.name}.{suffix}"]
             words.view(elements.dtype).reshape(part.rows, -1)[inside] = elements[taken]
 
 
 def take_rows(
-    scheme: Scheme, spec: LinearSpec, first: int, stop: int, tensors: Arrays
-) -> CodedRows:
-    """Packed rows ``first`` to ``stop`` of a linear as they were put into ``tensors``."""
+    scheme: AnyScheme, spec: LinearSpec, first: int, stop: int, tensors: Arrays
+) -> Floats:
+    """Rows ``first`` to ``stop`` of a linear as kernels compute with them, float32, from
+    ``tensors``, into which they were put."""
     found = []
-    for part, inside, _ in _overlaps(linear_parts(scheme, spec), first, stop - first):
+    for part, inside, _ in overlaps(linear_parts(scheme, spec), first, stop - first):
         elements = {}
-        for suffix, (dtype, _) in row_elements(scheme, padded_k(spec)).items():
+        for suffix, (dtype, _) in row_elements(part.scheme, padded_k(spec)).items():
             words = tensors[f"{part.name}.{suffix}"]
             elements[suffix] = words.view(dtype).reshape(part.rows, -1)[inside]
-        found.append(unpacked_rows(scheme, elements))
-    return CodedRows(
-        np.concatenate([rows.codes for rows in found]),
-        {name: np.concatenate([rows.groups[name] for rows in found]) for name in found[0].groups},
-    )
+        found.append(part.scheme.dequantize(unpacked_rows(part.scheme, elements)))
+    return np.concatenate(found)
 
 
-def _put_bias(scheme: Scheme, spec: LinearSpec, bias: Floats, out: Arrays) -> None:
+def _put_bias(scheme: AnyScheme, spec: LinearSpec, bias: Floats, out: Arrays) -> None:
     for part in linear_parts(scheme, spec):
         out[f"{part.name}.bias"][:] = bias[part.first : part.first + part.rows]
-
-
-def _overlaps(
-    parts: tuple[Part, ...], start: int, count: int
-) -> Iterator[tuple[Part, slice, slice]]:
-    """Which rows of which parts the rows ``start`` to ``start + count`` fall on."""
-    for part in parts:
-        low, high = max(start, part.first), min(start + count, part.first + part.rows)
-        if low < high:
-            yield part, slice(low - part.first, high - part.first), slice(low - start, high - start)
 
 
 def _place(spec: VectorSpec) -> VectorPlace:
@@ -128,4 +119,4 @@ def _place(spec: VectorSpec) -> VectorPlace:
     return VectorPlace(f"{prefix}.qk_norm.weight", both, int(last == "k_norm"))
 
 
-GPU = Layout("gpu", _tensors, _put_rows, _put_bias, _place)
+GPU = Layout("gpu", linear_parts, _tensors, _put_rows, _put_bias, _place)

@@ -7,11 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from edgewise_compiler.models.base import LinearSpec, ParamSpec
-from edgewise_compiler.quantize import Recipe, Rule, Scheme, find_scheme
+from edgewise_compiler.quantize import (
+    AnyScheme,
+    Recipe,
+    Rule,
+    Scheme,
+    Split,
+    find_scheme,
+    schemes_of,
+)
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.abi import GROUP
 
-Schemes = Mapping[str, Scheme]
+Schemes = Mapping[str, AnyScheme]
 """By the canonical name of a linear, or of an embedding table."""
 
 
@@ -21,7 +29,11 @@ def linears_of(params: Iterable[ParamSpec]) -> list[LinearSpec]:
 
 
 def recipe_of(
-    name: str, linears: Iterable[LinearSpec], schemes: Schemes, *, searched: bool = False
+    name: str,
+    linears: Iterable[LinearSpec],
+    schemes: Mapping[str, Scheme],
+    *,
+    searched: bool = False,
 ) -> Recipe:
     """The recipe by which linears get ``schemes``; its default is that of most weights."""
     tensors: dict[str, list[str]] = {}
@@ -44,8 +56,8 @@ def linear_schemes(recipe: Recipe, params: Iterable[ParamSpec]) -> Schemes:
 
     Raises:
         InputError: a rule that matches none of their tensors.
-        UnsupportedError: tensors of one linear that get different schemes, or one whose groups do
-            not fill their columns.
+        UnsupportedError: tensors of one linear that get different schemes, one whose groups do not
+            fill their columns, or a split of a matrix that is one with others.
     """
     linears = linears_of(params)
     names = tuple(dict.fromkeys(source for linear in linears for source in linear.sources))
@@ -55,19 +67,31 @@ def linear_schemes(recipe: Recipe, params: Iterable[ParamSpec]) -> Schemes:
     return {linear.name: _fitting(_scheme_of(recipe, linear), linear) for linear in linears}
 
 
-def _fitting(scheme: Scheme, linear: LinearSpec) -> Scheme:
-    """``scheme``, unless its groups do not fill the linear's columns."""
-    if scheme.columns > GROUP and linear.k % scheme.columns:
+def _fitting(scheme: AnyScheme, linear: LinearSpec) -> AnyScheme:
+    """``scheme``, unless its groups do not fill the linear's columns; of a matrix that ends before
+    its second part the first."""
+    if isinstance(scheme, Split) and max(linear.rows) <= scheme.rows:
+        scheme = scheme.first
+    if isinstance(scheme, Split) and (linear.experts is not None or len(linear.sources) > 1):
         raise UnsupportedError(
-            f"{linear.name} has {linear.k} columns; in {scheme.name} {scheme.columns} of them "
-            "share their numbers.",
-            remedy="Give it a scheme of 32, such as q4a.",
+            f"The recipe has {linear.name} in two schemes by rows; it is made of "
+            f"{len(linear.sources)} matrices, which are computed as one.",
+            remedy="Give it one scheme, or the first rows of a table, a head, an o_proj or a "
+            "down_proj another than the rest.",
             code="unsupported.recipe",
         )
+    for one in schemes_of(scheme):
+        if one.columns > GROUP and linear.k % one.columns:
+            raise UnsupportedError(
+                f"{linear.name} has {linear.k} columns; in {one.name} {one.columns} of them "
+                "share their numbers.",
+                remedy="Give it a scheme of 32, such as q4a.",
+                code="unsupported.recipe",
+            )
     return scheme
 
 
-def _scheme_of(recipe: Recipe, linear: LinearSpec) -> Scheme:
+def _scheme_of(recipe: Recipe, linear: LinearSpec) -> AnyScheme:
     found = {source: recipe.scheme_of(source) for source in linear.sources}
     if len({scheme.name for scheme in found.values()}) > 1:
         parts = ", ".join(f"{source} {scheme.name}" for source, scheme in found.items())

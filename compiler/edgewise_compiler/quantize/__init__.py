@@ -19,6 +19,7 @@ from edgewise_compiler.quantize.recipes import (
 )
 from edgewise_compiler.quantize.scales import scale_words
 from edgewise_compiler.quantize.schemes import NUMBERS, SCHEMES, find_scheme
+from edgewise_compiler.quantize.split import AnyScheme, Split, bands, schemes_of
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 from edgewise_compiler.quantize.tables import TABLES, table_bytes
 
@@ -31,14 +32,18 @@ __all__ = [
     "SCHEMES",
     "TABLES",
     "ZERO_POINT",
+    "AnyScheme",
     "CodeSource",
     "CodedRows",
     "Recipe",
     "Rule",
     "Scheme",
+    "Split",
+    "bands",
     "find_preset",
     "find_scheme",
     "read_recipe",
     "scale_words",
+    "schemes_of",
     "table_bytes",
 ]

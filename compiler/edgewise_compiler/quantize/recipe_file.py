@@ -7,17 +7,26 @@ searched = true
 [[rule]]
 tensors = ["model.embed_tokens.weight", "model.layers.[01].*"]
 scheme = "q8"
+
+[[rule]]
+tensors = "lm_head.weight"
+scheme = "q6"
+rows = 16384
+rest = "q5"
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from edgewise_compiler.quantize.codes import Scheme
 from edgewise_compiler.quantize.recipes import QUANTS, Recipe, Rule
 from edgewise_compiler.quantize.schemes import find_scheme
+from edgewise_compiler.quantize.split import ROW_STEP, AnyScheme, Split
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.files import read_bytes
 from edgewise_runtime.format.reading import ID, Fields, shorten
@@ -28,6 +37,9 @@ MAX_GLOBS = 4096
 """Of a rule."""
 MAX_GLOB = 256
 """Characters: what a glob means is worked out in time that grows faster than its length."""
+
+MAX_ROWS = 1 << 30
+"""Of a matrix."""
 
 MAX_PARTS = 32
 """Of a key, with dots between them."""
@@ -84,14 +96,30 @@ def _rule(path: Path, number: int, value: object) -> Rule:
     if not globs or not all(isinstance(g, str) and 0 < len(g) <= MAX_GLOB for g in globs):
         wanted = f"a glob of at most {MAX_GLOB} characters over names, or a list of them"
         raise fields.fail("type", f"'tensors' must be {wanted}")
-    rule = Rule(tuple(globs), _scheme(fields, "scheme"))
+    rule = Rule(tuple(globs), _any_scheme(fields))
     fields.done()
     return rule
 
 
+def _any_scheme(fields: Fields) -> AnyScheme:
+    first = _scheme(fields, "scheme")
+    if not fields.has("rows") and not fields.has("rest"):
+        return first
+    rows, rest = fields.integer("rows", ROW_STEP, MAX_ROWS), _scheme(fields, "rest")
+    with _naming(fields):
+        return Split(first, rows, rest)
+
+
 def _scheme(fields: Fields, key: str = "default") -> Scheme:
-    try:
+    with _naming(fields):
         return find_scheme(fields.text(key))
+
+
+@contextmanager
+def _naming(fields: Fields) -> Iterator[None]:
+    """Errors about schemes say where in the file."""
+    try:
+        yield
     except UnsupportedError as error:
         message = f"{fields.where}: {error.message}"
         raise UnsupportedError(message, remedy=error.remedy, code=error.code) from error

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 from edgewise_compiler.quantize.codes import Scheme
 from edgewise_compiler.quantize.schemes import SCHEMES
+from edgewise_compiler.quantize.split import AnyScheme, Split
 from edgewise_runtime.errors import UnsupportedError
 
 
@@ -20,10 +21,11 @@ class Rule:
 
     Attributes:
         tensors: globs over names such as ``model.layers.0.mlp.up_proj.weight``; case counts.
+        scheme: of all their rows, or one for the first and one for the others.
     """
 
     tensors: tuple[str, ...]
-    scheme: Scheme
+    scheme: AnyScheme
 
     def matches(self, name: str) -> bool:
         """Whether one of the globs matches ``name``."""
@@ -63,7 +65,7 @@ class Recipe:
                     code="unsupported.recipe",
                 )
 
-    def scheme_of(self, name: str) -> Scheme:
+    def scheme_of(self, name: str) -> AnyScheme:
         """The scheme of the checkpoint's tensor ``name``."""
         return next((rule.scheme for rule in self.rules if rule.matches(name)), self.default)
 
@@ -74,8 +76,16 @@ _ENDS = ("*embed_tokens.weight", "lm_head.weight")
 _QKV = ("*.q_proj.weight", "*.k_proj.weight", "*.v_proj.weight")
 """What an error costs most in, weight for weight (docs/decisions/0013)."""
 
+_OFTEN = 16_384
+"""The first tokens of a vocabulary, which most texts are made of (docs/decisions/0099)."""
+
 _MIXED = (
-    Recipe("balanced", SCHEMES["q5_nl"], (Rule(_ENDS, SCHEMES["q6_nl"]),), searched=True),
+    Recipe(
+        "balanced",
+        SCHEMES["q5_nl"],
+        (Rule(_ENDS, Split(SCHEMES["q6_nl"], _OFTEN, SCHEMES["q5_nl"])),),
+        searched=True,
+    ),
     Recipe("small", SCHEMES["q4_nl"], (Rule(_QKV, SCHEMES["q5_nl"]),), searched=True),
 )
 

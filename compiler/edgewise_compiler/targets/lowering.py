@@ -21,8 +21,9 @@ from edgewise_compiler.graph.operations import (
 from edgewise_compiler.kernels.attention import AttentionSpec, RopeSpec
 from edgewise_compiler.kernels.experts import RouteSpec
 from edgewise_compiler.kernels.sampling import SamplingSpec
-from edgewise_compiler.layouts.base import Tensors
-from edgewise_compiler.layouts.schemes import Schemes
+from edgewise_compiler.layouts.base import Layout, Part, Tensors
+from edgewise_compiler.layouts.schemes import Schemes, linears_of
+from edgewise_compiler.models.base import ParamSpec
 from edgewise_compiler.options import Bounds
 from edgewise_compiler.plan.calls import Access, Argument, Call, Tensor
 from edgewise_compiler.quantize import NUMBERS
@@ -39,14 +40,14 @@ from edgewise_runtime.format.state import PAGES, page_rows, row_bytes
 class Lowering:
     """What every operation of a program may ask for: shared sizes, the bounds, the parameters.
 
-    ``params`` are the tensors of the weight layout by name, ``schemes`` how each linear is stored,
-    ``kv_dtype`` what pages hold.
+    ``params`` are the tensors of the weight layout by name, ``parts`` those of each linear,
+    ``kv_dtype`` is what pages hold.
     """
 
     shared: SharedSizes
     bounds: Bounds
     params: Mapping[str, Tensor]
-    schemes: Schemes
+    parts: Mapping[str, tuple[Part, ...]]
     kv_dtype: str
 
     def step_tensor(self, name: str) -> Tensor:
@@ -213,7 +214,7 @@ class Lowering:
         return () if op.sinks is None else (self.param(f"{op.sinks}.weight"),)
 
     def linear_params(self, name: str) -> tuple[Tensor, ...]:
-        """Weight, groups' numbers and bias of a packed linear, as far as the layout has them."""
+        """Weight, groups' numbers and bias of a part of a linear, as far as the layout has them."""
         parts = (f"{name}.{part}" for part in ("weight", *NUMBERS, "bias"))
         return tuple(self.params[part] for part in parts if part in self.params)
 
@@ -247,6 +248,13 @@ def to(access: Access, *tensors: Tensor) -> tuple[Argument, ...]:
 def param_tensors(tensors: Tensors) -> dict[str, Tensor]:
     """The tensors of a weight layout as plans name them."""
     return {name: Tensor(name, "param", spec.dtype, spec.shape) for name, spec in tensors.items()}
+
+
+def parts_of(
+    layout: Layout, schemes: Schemes, params: Iterable[ParamSpec]
+) -> dict[str, tuple[Part, ...]]:
+    """The parts of every linear in a layout."""
+    return {spec.name: layout.parts(schemes[spec.name], spec) for spec in linears_of(params)}
 
 
 def param_bytes(params: tuple[Tensor, ...]) -> int:

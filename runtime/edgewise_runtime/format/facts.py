@@ -34,13 +34,17 @@ ROTATIONS = ("rope", "rope_local")
 
 
 class Linear(NamedTuple):
-    """Rows of a linear's parts together, and the bytes of their weights."""
+    """Rows of each of a linear's parts, and the bytes of its weights."""
 
-    rows: int
-    bytes: int
+    parts: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Of all parts together."""
+        return sum(rows for rows, _ in self.parts)
 
 
-NONE = Linear(0, 0)
+NONE = Linear()
 
 
 class Mixture(NamedTuple):
@@ -141,8 +145,8 @@ def _check_layout(
             mixed[layer] = None
         if what in LINEARS or what in EXPERTS:
             before = linears.get((layer, what), NONE)
-            rows = before.rows + _rows(tensor.shape)
-            linears[layer, what] = Linear(rows, before.bytes + tensor.bytes)
+            part = _rows(tensor.shape), tensor.bytes
+            linears[layer, what] = Linear((*before.parts, part))
     for (layer, what), linear in linears.items():
         if what in LINEARS:
             name = what if layer is None else f"{layer}.{what}"
@@ -204,10 +208,10 @@ def _check_mixture(
 def _check_linear(where: str, name: str, found: Linear, rows: int, columns: int) -> None:
     if found.rows != rows:
         raise _differs(where, name, found.rows, rows)
-    weights = rows * _up(columns)
-    if found.bytes * 8 not in [weights * bits for bits in BITS]:
-        taken = f"{found.bytes} bytes"
-        raise _differs(where, name, taken, f"{rows} rows of {columns}")
+    # Each part has a scheme of its own.
+    for high, taken in found.parts:
+        if taken * 8 not in [high * _up(columns) * bits for bits in BITS]:
+            raise _differs(where, name, f"{taken} bytes", f"{high} rows of {columns}")
 
 
 def _check_bias(where: str, name: str, what: str, tensors: Mapping[str, TensorEntry]) -> None:

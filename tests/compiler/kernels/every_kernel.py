@@ -18,10 +18,9 @@ from edgewise_compiler.graph.build import (
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.packing import layout_tensors
-from edgewise_compiler.layouts.rows import linear_parts
 from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
-from edgewise_compiler.models.base import LinearSpec, ModelConfig
+from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Bounds
 from edgewise_compiler.plan.calls import Call
@@ -30,7 +29,7 @@ from edgewise_compiler.targets.cpu import lower as cpu
 from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.plans import plans as gpu_plans
 from edgewise_compiler.targets.gpu.variant import Variant
-from edgewise_compiler.targets.lowering import param_tensors
+from edgewise_compiler.targets.lowering import param_tensors, parts_of
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 
 LLAMA: Mapping[str, Any] = {
@@ -65,7 +64,8 @@ def cpu_calls(
     passes = CPU_INTEGER if arithmetic.exact else CPU_FLOAT
     graphs = build_graphs(family, cfg, linear_widths(params), passes)
     kv_dtype = kv or arithmetic.kv_dtype
-    low = cpu.CpuLowering(shared_sizes(graphs), bounds, tensors, schemes, kv_dtype, arithmetic, isa)
+    parts = parts_of(LAYOUTS["cpu"], schemes, params)
+    low = cpu.CpuLowering(shared_sizes(graphs), bounds, tensors, parts, kv_dtype, arithmetic, isa)
     for plan in cpu.plans(low, graphs):
         yield from plan.calls
 
@@ -79,13 +79,13 @@ def gpu_calls(
     params = family.params(cfg)
     schemes = linear_schemes(find_preset(quant), params)
     tensors = param_tensors(layout_tensors(LAYOUTS["gpu"], schemes, params, bounds.context))
-    parts = {p.name: linear_parts(schemes[p.name], p) for p in params if isinstance(p, LinearSpec)}
+    parts = parts_of(LAYOUTS["gpu"], schemes, params)
     many, few = (
         build_graphs(family, cfg, linear_widths(params), passes)
         for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
     )
     shared = shared_sizes(many)
-    low = GpuLowering(shared, bounds, tensors, schemes, variant.kv_dtype, variant, parts, limits)
+    low = GpuLowering(shared, bounds, tensors, parts, variant.kv_dtype, variant, limits)
     for plan in gpu_plans(low, many, few, joining=limits is LIMITS).plans:
         yield from plan.calls
 

@@ -18,7 +18,7 @@ from edgewise_compiler.options import Bounds
 from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering
 from edgewise_compiler.targets.cpu.program import build_program
-from edgewise_compiler.targets.lowering import param_tensors
+from edgewise_compiler.targets.lowering import param_tensors, parts_of
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.format.plan import Plan
 
@@ -45,7 +45,13 @@ def plans() -> Callable[[str], Plans]:
         graphs = build_graphs(family, cfg, linear_widths(params), passes)
         shared, named = shared_sizes(graphs), param_tensors(tensors)
         low = CpuLowering(
-            shared, BOUNDS, named, schemes, arithmetic.kv_dtype, arithmetic, "portable"
+            shared,
+            BOUNDS,
+            named,
+            parts_of(CPU, schemes, params),
+            arithmetic.kv_dtype,
+            arithmetic,
+            "portable",
         )
         return {built.plan.name: built.plan for built in build_program(low, graphs)}
 

@@ -38,7 +38,7 @@ def on_cpu(graph: Graph, prefill: bool) -> tuple[Call, ...]:
 
 def on_webgpu(graph: Graph, prefill: bool) -> tuple[Call, ...]:
     variant = next(v for v in VARIANTS if v.name == "webgpu-f32")
-    low = gpu.GpuLowering(SHARED, BOUNDS, PARAMS, {}, variant.kv_dtype, variant, {}, LIMITS)
+    low = gpu.GpuLowering(SHARED, BOUNDS, PARAMS, {}, variant.kv_dtype, variant, LIMITS)
     return gpu.lower_graph(low, graph, many_rows=prefill)
 
 

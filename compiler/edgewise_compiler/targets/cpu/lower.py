@@ -116,15 +116,26 @@ def _count(value: Value) -> int:
 
 
 def _embed(low: CpuLowering, node: Node[Embed]) -> Iterator[Call]:
-    weights, width = low.linear_params(node.params[0]), node.output.width
-    scheme = low.schemes[node.params[0]].name
-    kernel = embed(scheme, low.bounds.rows, width, node.op.vocab, low.isa, node.op.factor)
-    arguments = (
-        *read(low.step_tensor("tokens"), *weights),
-        *to("write", *low.value(node.output)),
-        *read(low.step_tensor("step")),
-    )
-    yield Call(kernel, arguments, node.label, mul("n", width * 8), 0)
+    width, vocab = node.output.width, node.op.vocab
+    parts = low.parts[node.params[0]]
+    for part in parts:
+        kernel = embed(
+            part.scheme.name,
+            low.bounds.rows,
+            width,
+            vocab,
+            low.isa,
+            node.op.factor,
+            (part.first, part.rows) if len(parts) > 1 else None,
+        )
+        arguments = (
+            *read(low.step_tensor("tokens"), *low.linear_params(part.name)),
+            *to("write", *low.value(node.output)),
+            *read(low.step_tensor("step")),
+        )
+        # Of several all read a step's ids, but one reads the row of each.
+        moved = mul("n", 4 if part.first else width * 8)
+        yield Call(kernel, arguments, part.name, moved, 0)
 
 
 def _rms_norm(low: CpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
@@ -177,25 +188,31 @@ def _linear(low: CpuLowering, node: Node[Linear]) -> Iterator[Call]:
         codes = replace(source, id=f"{source.id}.a8", kind="a8", name=None)
         yield from _quantize(low, Node(Quantize(), (source,), codes, (), f"{node.label}.quantize"))
         source = codes
-    params = low.linear_params(node.params[0])
-    columns = int(params[0].shape[0]) * PANEL
-    spec = MatmulSpec(
-        low.row_bound(source),
-        columns,
-        source.width,
-        low.schemes[node.params[0]].name,
-        epilogue=node.op.epilogue + ("_a8" if out.kind == "a8" else ""),
-        bias=params[-1].name.endswith(".bias"),
-        count=_count(source),
-    )
-    kernel = (matmul_int if low.arithmetic.exact else matmul_float)(spec, low.isa)
-    arguments = (
-        *read(*low.value(source), *params),
-        *to("readwrite" if spec.epilogue == "add" else "write", *low.value(out)),
-        *read(low.step_tensor("step")),
-    )
-    moved = add(param_bytes(params), mul(source.rows, _row_bytes(source) + _row_bytes(out)))
-    yield Call(kernel, arguments, node.label, moved, mul(source.rows, 2 * columns * source.width))
+    parts = low.parts[node.params[0]]
+    for part in parts:
+        params = low.linear_params(part.name)
+        spec = MatmulSpec(
+            low.row_bound(source),
+            part.rows,
+            source.width,
+            part.scheme.name,
+            epilogue=node.op.epilogue + ("_a8" if out.kind == "a8" else ""),
+            bias=params[-1].name.endswith(".bias"),
+            count=_count(source),
+            first=part.first,
+            total=sum(p.rows for p in parts) if len(parts) > 1 else None,
+        )
+        kernel = (matmul_int if low.arithmetic.exact else matmul_float)(spec, low.isa)
+        arguments = (
+            *read(*low.value(source), *params),
+            *to("readwrite" if spec.epilogue == "add" else "write", *low.value(out)),
+            *read(low.step_tensor("step")),
+        )
+        made = _row_bytes(out) * part.rows // sum(p.rows for p in parts)
+        moved = add(param_bytes(params), mul(source.rows, _row_bytes(source) + made))
+        flops = mul(source.rows, 2 * part.rows * source.width)
+        # A linear in parts keeps its own label on the one that completes it.
+        yield Call(kernel, arguments, node.label if part is parts[-1] else part.name, moved, flops)
 
 
 def _ordered(low: CpuLowering, route_value: Value, op: Route | Experts) -> tuple[Tensor, Tensor]:
@@ -233,7 +250,7 @@ def _experts(low: CpuLowering, node: Node[Experts]) -> Iterator[Call]:
         rows=low.row_bound(out),
         outputs=int(params[0].shape[0]) * PANEL // op.experts,
         inputs=inputs,
-        scheme=low.schemes[node.params[0]].name,
+        scheme=low.parts[node.params[0]][0].scheme.name,
         epilogue=op.epilogue + ("_a8" if out.kind == "a8" else ""),
         bias=params[-1].name.endswith(".bias"),
         experts=op.experts,

@@ -16,11 +16,12 @@ from edgewise_compiler.job import Job, write_dump
 from edgewise_compiler.kernels.cpu.isa import Isa
 from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.panels import CPU
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.state import KV_SUFFIXES
 from edgewise_compiler.targets.cpu.codegen import build_library
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering, plans
-from edgewise_compiler.targets.lowering import param_tensors
+from edgewise_compiler.targets.lowering import param_tensors, parts_of
 from edgewise_compiler.targets.table import TARGETS
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.files import write_json
@@ -37,14 +38,13 @@ def make(job: Job, tensors: Tensors) -> tuple[Program, ...]:
     passes = CPU_INTEGER if arithmetic.exact else CPU_FLOAT
     graphs = build_graphs(job.checkpoint.family, job.cfg, linear_widths(job.params), passes)
     shared, params = shared_sizes(graphs), param_tensors(tensors)
+    parts = parts_of(CPU, job.schemes, job.params)
     programs = []
     for isa in options.isas:
         phase = f"Compiling for {isa.label}"
         job.tell(phase, 0, 1)
         kv_dtype = options.kv_dtype(arithmetic.kv_dtype)
-        low = CpuLowering(
-            shared, options.bounds, params, job.schemes, kv_dtype, arithmetic, isa.name
-        )
+        low = CpuLowering(shared, options.bounds, params, parts, kv_dtype, arithmetic, isa.name)
         built = build_program(low, graphs)
         write_dump(job, _program_id(low, isa), _texts(graphs, built))
         programs.append(_write_program(job.folder, low, built, isa, partial(job.tell, phase)))

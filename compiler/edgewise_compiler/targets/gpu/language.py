@@ -21,15 +21,14 @@ from edgewise_compiler.job import Job, write_dump
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.layouts.order import linear_widths
-from edgewise_compiler.layouts.rows import linear_parts
-from edgewise_compiler.models.base import LinearSpec
+from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.plan.calls import Call
 from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.plans import PlanSet, plans
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.gpu.variant import Variant
-from edgewise_compiler.targets.lowering import param_tensors
+from edgewise_compiler.targets.lowering import param_tensors, parts_of
 from edgewise_compiler.targets.table import TARGETS
 from edgewise_runtime.errors import CompileError, UnsupportedError
 from edgewise_runtime.files import write_bytes, write_json
@@ -83,11 +82,7 @@ def make_programs(language: Language, job: Job, tensors: Tensors) -> tuple[Progr
     many = build_graphs(family, job.cfg, widths, GPU_MANY_ROWS)
     few = build_graphs(family, job.cfg, widths, GPU_FEW_ROWS)
     shared = shared_sizes(many)
-    parts = {
-        param.name: linear_parts(job.schemes[param.name], param)
-        for param in job.params
-        if isinstance(param, LinearSpec)
-    }
+    parts = parts_of(GPU, job.schemes, job.params)
     shaders: dict[str, Shader] = {}
     programs = []
     phase = f"Compiling for {language.limits.target}"
@@ -99,10 +94,9 @@ def make_programs(language: Language, job: Job, tensors: Tensors) -> tuple[Progr
             shared,
             options.bounds,
             param_tensors(tensors),
-            job.schemes,
+            parts,
             variant.kv_dtype,
             variant,
-            parts,
             language.limits,
         )
         made = plans(low, many, few, joining=language.joining)

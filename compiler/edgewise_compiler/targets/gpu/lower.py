@@ -74,9 +74,10 @@ def _count(value: Value) -> int:
 
 def _embed(low: GpuLowering, node: Node[Embed]) -> Iterator[Call]:
     width = node.output.width
-    scheme = low.schemes[node.params[0]].name
     for part in low.parts[node.params[0]]:
-        launch = embed(scheme, low.bounds.rows, width, part.rows, part.first, node.op.factor)
+        launch = embed(
+            part.scheme.name, low.bounds.rows, width, part.rows, part.first, node.op.factor
+        )
         arguments = (
             *read(low.step_tensor("tokens"), *low.linear_params(part.name)),
             *to("write", low.value(node.output)),
@@ -144,7 +145,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
             rows=low.row_bound(source),
             outputs=part.rows,
             inputs=source.width,
-            scheme=low.schemes[node.params[0]].name,
+            scheme=part.scheme.name,
             epilogue=epilogue,
             bias=bias,
             count=_count(out),
@@ -245,7 +246,7 @@ def _experts(low: GpuLowering, node: Node[Experts], *, many_rows: bool) -> Itera
             rows=low.row_bound(out),
             outputs=height,
             inputs=int(x.shape[-1]),
-            scheme=low.schemes[node.params[0]].name,
+            scheme=part.scheme.name,
             epilogue=op.epilogue,
             bias=bias,
             experts=op.experts,

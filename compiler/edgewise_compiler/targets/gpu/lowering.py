@@ -11,7 +11,6 @@ from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.division import with_long_segments
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.thread import Launch
-from edgewise_compiler.layouts.rows import Part
 from edgewise_compiler.plan.calls import Argument, Call, Tensor
 from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import Lowering
@@ -20,10 +19,9 @@ from edgewise_runtime.format.expr import Expr
 
 @dataclass(frozen=True)
 class GpuLowering(Lowering):
-    """A lowering that also knows its variant and how linears are split.
+    """A lowering that also knows its variant.
 
     Attributes:
-        parts: the parts of each packed linear by its name.
         limits: the target's.
         few: whether rows are few: decode with one sequence, prefill of a short chunk.
         near: whether no sequence has more than `NEAR_TOKENS` keys, in decode.
@@ -35,7 +33,6 @@ class GpuLowering(Lowering):
     """
 
     variant: Variant
-    parts: Mapping[str, tuple[Part, ...]]
     limits: Limits
     few: bool = False
     near: bool = False

@@ -32,7 +32,15 @@ def _integers(scheme: str, words: list[Expr], isa: str) -> list[Expr]:
 
 
 @cache
-def embed(scheme: str, N: int, H: int, V: int, isa: str, factor: float = 1.0) -> PrimFunc:
+def embed(
+    scheme: str,
+    N: int,
+    H: int,
+    V: int,
+    isa: str,
+    factor: float = 1.0,
+    part: tuple[int, int] | None = None,
+) -> PrimFunc:
     """tokens int32[N], packed weight of V rows [, scale] -> x[N,H] float32, for step[0] rows.
 
     Arguments in order: tokens, weight, scale (of integers), x, step. Ids outside 0..V-1 read the
@@ -40,8 +48,11 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str, factor: float = 1.0) ->
 
     Args:
         factor: what a row of the table is multiplied with, once it is float32.
+        part: the first of the table's rows that are here, and how many; tokens of other parts leave
+            their row of x as it is.
     """
-    weights = weight_args(scheme, -(-V // 32) * 32, H)
+    first, here = part or (0, -(-V // 32) * 32)
+    weights = weight_args(scheme, here, H)
 
     def scaled(value: Expr, lanes: int) -> Expr:
         return value if factor == 1.0 else let(value) * splat(factor, lanes)
@@ -50,7 +61,14 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str, factor: float = 1.0) ->
         scale, x, step = rest if len(rest) == 3 else (None, *rest)
 
         def row(i: Expr) -> None:
-            token = T.bind(T.max(0, T.min(tokens[i], V - 1)))
+            token = T.bind(T.max(0, T.min(tokens[i], V - 1)) - first)
+            if part is None:
+                looked_up(i, token)
+                return
+            with T.If(T.And(token >= 0, token < here)), T.Then(), block("there"):
+                looked_up(i, token)
+
+        def looked_up(i: Expr, token: Expr) -> None:
             panel, lane = T.bind(token // 16), T.bind(token % 16)
             if scale is None:
                 with T.serial(H) as k, block("value"):
@@ -64,8 +82,8 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str, factor: float = 1.0) ->
                     scheme, lambda i: scale[panel, i, lane], r // run.count, isa
                 )
                 words = [let(weight[panel, r * run.words + w, lane]) for w in range(run.words)]
-                for part, codes in enumerate(_integers(scheme, words, isa)):
-                    column = (r * run.fours + part) * 4
+                for four, codes in enumerate(_integers(scheme, words, isa)):
+                    column = (r * run.fours + four) * 4
                     value = cast(codes, "float32") * splat(unit, 4)
                     for less in minimum:
                         value = fma(splat(less, 4), splat(-1.0, 4), let(value), isa)
@@ -75,5 +93,5 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str, factor: float = 1.0) ->
             for_rows(live_rows(step, ROWS, N), N, row)
 
     arguments = (Arg("tokens", "int32", (N,)), *weights, Arg("x", "float32", (N, H)), STEP)
-    name = f"embed_{scheme}_{V}x{H}_n{N}"
+    name = f"embed_{scheme}_{V}x{H}_n{N}" + (f"_from{first}of{here}" if part else "")
     return kernel(name if factor == 1.0 else symbol(name, f"f{factor}"), arguments, body)

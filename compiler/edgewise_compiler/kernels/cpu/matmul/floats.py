@@ -71,13 +71,14 @@ def matmul_float(spec: MatmulSpec, isa: str) -> PrimFunc:
                 bias=bias_buffer,
                 item=item,
                 isa=isa,
+                first_pair=spec.first // PANEL // PAIR,
             )
 
     arguments = (
         Arg("x", "float32", (N, K)),
         *weight_args(scheme, NP, K),
         *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
-        *ends.outputs(N, NP),
+        *ends.outputs(N, spec.total or NP),
         STEP,
     )
     return kernel(matmul_name(spec), arguments, body)

@@ -43,7 +43,8 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
     Arguments in order: xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], weight and scale in the
     ``cpu`` layout of integers, bias float32[NP] if there is one, outputs, step. Outputs by
     epilogue: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
-    whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc.
+    whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc. A part of a linear
+    writes its own columns of what all of it has.
 
     Each output is acc = fma(float(sum of codes*xq - zero*xc), scale*xs, acc) over the groups in
     order, whatever the instruction set and the rows computed beside it; where groups have a minimum
@@ -69,13 +70,14 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
                 bias=bias_buffer,
                 item=item,
                 isa=isa,
+                first_pair=spec.first // PANEL // PAIR,
             )
 
     arguments = (
         *a8_args(N, K),
         *weight_args(scheme, NP, K),
         *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
-        *ends.outputs(N, NP),
+        *ends.outputs(N, spec.total or NP),
         STEP,
     )
     return kernel(matmul_name(spec), arguments, body)

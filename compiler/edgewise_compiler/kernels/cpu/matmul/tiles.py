@@ -145,7 +145,8 @@ EPILOGUES = {
 def matmul_name(spec: MatmulSpec) -> str:
     """The symbol of a linear layer's kernel."""
     shape = f"{spec.outputs}x{spec.inputs}_n{spec.rows}_s{spec.count}"
-    return f"matmul_{spec.scheme}_{spec.epilogue}_{shape}" + ("_bias" if spec.bias else "")
+    part = "" if spec.total is None else f"_from{spec.first}of{spec.total}"
+    return f"matmul_{spec.scheme}_{spec.epilogue}_{shape}{part}" + ("_bias" if spec.bias else "")
 
 
 def prefetch(buffer: Buffer, *index: Expr | int) -> None:
@@ -177,13 +178,15 @@ def matmul(
     item: Expr,
     isa: str,
     first_bias: Expr | None = None,
+    first_pair: int = 0,
 ) -> None:
     """Computes all ``n`` rows (at most ``bound``) of one work item: ``epilogue.pairs`` panel pairs.
 
     ``sums(tile, row of the tile -> row, first panel, chunks, p)`` puts finished sums of the tile
     into ``chunks`` ([4, 2, 16] for four rows each) from panel ``p`` on.
 
-    ``first_bias`` is where the biases begin, if not at 0.
+    ``first_bias`` is where the biases begin, ``first_pair`` the pair of panels that the outputs
+    begin with, if not 0.
 
     Runs of eight rows go to tiles of ``shapes``. The rest waits for memory, so a tile of four also
     takes two or three rows, the last of them several times.
@@ -205,7 +208,7 @@ def matmul(
                         at = [first_bias + column for column in at]
                     biases = [load(bias, column) for column in at]
                     values = [let(v + b) for v, b in zip(values, biases, strict=True)]
-                value = epilogue.pair(out, row(c * CHUNK + r), pair, values, isa)
+                value = epilogue.pair(out, row(c * CHUNK + r), first_pair + pair, values, isa)
                 if gated:
                     store(gated[c], value, r, q, 0)
 
@@ -219,7 +222,8 @@ def matmul(
         for c, chunk in enumerate(gated):
             with T.serial(T.min(live, CHUNK)) as r, block("group"):
                 values = [let(load(chunk, r, q, 0)) for q in range(epilogue.pairs)]
-                epilogue.group(out, row(c * CHUNK + r), item, values, isa)
+                at = first_pair // epilogue.pairs + item
+                epilogue.group(out, row(c * CHUNK + r), at, values, isa)
 
     runs, rest = n // 8, n % 8
 

@@ -14,9 +14,7 @@ class PartSpec(MatmulSpec):
     Attributes:
         live: the most live rows; x may have more.
         width: columns of out, to which every part of a linear writes.
-        first: the linear's packed row at which the part begins.
     """
 
     live: int
     width: int
-    first: int = 0
