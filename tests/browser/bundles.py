@@ -45,6 +45,7 @@ _SOURCES = (
     "examples/demo-model",
     "sdk/edgewise/packs",
     "tests/browser",
+    "tests/parity/fives.toml",
     "tests/parity/outliers.py",
 )
 
@@ -74,10 +75,11 @@ class Made(NamedTuple):
     """How a bundle is made: its checkpoint, written into a folder, and options of compiling."""
 
     checkpoint: Callable[[Path], Path]
-    quant: str
+    quant: str | None = None
     targets: tuple[str, ...] = ("webgpu",)
     kv: str = "auto"
     prefill_chunk: int = 512
+    recipe: Path | None = None
 
 
 BUNDLES: dict[str, Made] = {
@@ -86,7 +88,8 @@ BUNDLES: dict[str, Made] = {
 }
 if not QUICK:
     BUNDLES |= {
-        "tiny-q4-kv8": Made(_tiny, "q4", kv="int8"),
+        # Four schemes, two of them in the table of tokens, as the preset `balanced` has them.
+        "tiny-mixed-kv8": Made(_tiny, kv="int8", recipe=REPOSITORY / "tests/parity/fives.toml"),
         # As tests/conftest.py compiles it, so that kernels are generated once.
         "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),
         "wide-f16": Made(_wide, "f16"),

@@ -20,7 +20,7 @@ LIKELY_OF = "webgpu-f32"
 
 BUNDLE = "demo-q4"
 OTHERS = {
-    "coded": ("tiny-q4-kv8", "webgpu-f32-kv8"),
+    "coded": ("tiny-mixed-kv8", "webgpu-f32-kv8"),
     "experts": ("experts-q4", "webgpu-f32"),
     "windowed": ("windowed-q4", "webgpu-f32"),
 }

@@ -34,15 +34,26 @@ NORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """The norms before and after attention and MLP, by `ModelConfig.norms`."""
 ENDS = ("*embed_tokens.weight", "lm_head.weight")
-MIXED = {
-    "fours": ("q4a", {**dict.fromkeys(ENDS, "iq4_nl"), "*.mlp.*": "mxfp4"}),
+MIXED: Mapping[str, tuple[str, Mapping[str, tuple[str | int, ...]]]] = {
+    "fours": (
+        "q4a",
+        {
+            **dict.fromkeys(ENDS, ("iq4_nl",)),
+            "*.o_proj.weight": ("q4", 64, "q4a"),
+            "*.mlp.*": ("mxfp4",),
+        },
+    ),
     "fives": (
         "q5_nl",
-        {**dict.fromkeys(ENDS, "q6_nl"), "*.[qkv]_proj.weight": "q6", "*.down_proj.weight": "q5"},
+        {
+            **dict.fromkeys(ENDS, ("q6_nl", 128, "q5_nl")),
+            "*.[qkv]_proj.weight": ("q6",),
+            "*.down_proj.weight": ("q5",),
+        },
     ),
 }
-"""Recipes of this folder by their names: the scheme of most matrices, and by globs
-over names of those that have another."""
+"""Recipes of this folder by their names: the scheme of most matrices, and by globs over names of
+those that have another, that of all rows or of the first so many and of the others."""
 ROUTERS = (".mlp.gate.weight", ".shared_expert_gate.weight")
 """Matrices that stay float32."""
 
@@ -152,14 +163,20 @@ def dequantized(weights: Weights, quant: str) -> dict[str, NDArray[np.float32]]:
     }
     most, others = MIXED.get(quant, (quant, {}))
 
-    def scheme(name: str) -> str:
-        return next((other for glob, other in others.items() if fnmatchcase(name, glob)), most)
+    def rounded(name: str, w: NDArray[np.float32]) -> NDArray[np.float32]:
+        fitting = (other for glob, other in others.items() if fnmatchcase(name, glob))
+        match next(fitting, (most,)):
+            case (str(first), int(rows), str(rest)) if rows < len(w):
+                return np.concatenate([rounding[first](w[:rows]), rounding[rest](w[rows:])])
+            case (str(first), *_):
+                return rounding[first](w)
+        raise AssertionError(f"{quant} says nothing of {name}")
 
     def kept(name: str, w: NDArray[np.float32]) -> bool:
         """Vectors, and what chooses among experts."""
         return w.ndim != 2 or name.endswith(ROUTERS)
 
-    return {n: w if kept(n, w) else rounding[scheme(n)](w) for n, w in weights.items()}
+    return {n: w if kept(n, w) else rounded(n, w) for n, w in weights.items()}
 
 
 def _rounded_to_even_steps(weights: NDArray[np.float32]) -> NDArray[np.float32]:

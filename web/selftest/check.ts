@@ -176,7 +176,24 @@ async function trace(
     const compared = outputs.filter((_, i) => (shown[i]?.shape.length ?? 0) > 1);
     launches.push({ launch, label: traced.label, outputs: compared.filter((data) => !!data) });
   }
-  return { plan: name, launches };
+  return {
+    plan: name,
+    launches: launches.map((made, i) =>
+      goesOn(made, launches[i + 1]) ? { ...made, outputs: [] } : made,
+    ),
+  };
+}
+
+/** Whether the next launch writes more of the same, as parts of a large matrix do: until then some of
+ * it is of another step. */
+function goesOn({ launch }: Made, next: Made | undefined): boolean {
+  if (!(launch.arguments.has("weight") && next?.launch.arguments.has("weight"))) return false;
+  return places(launch) === places(next.launch);
+}
+
+function places({ arguments: named }: Launch): string {
+  const shown = [...named.values()].filter((arg) => arg.written && !arg.state);
+  return shown.map(placeOf).join();
 }
 
 function argumentsAt(plan: Plan, at: number): Argument[] {

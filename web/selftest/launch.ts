@@ -84,11 +84,13 @@ export function weightReader(program: LoadedProgram) {
       const words = await read(weight.buffer, row, 1);
       const halves = halvesOf(scheme, words.length / WORDS_PER_GROUP[scheme]);
       if (scale === undefined) return unpackRow(scheme, words, () => Number.NaN);
-      const first = Math.floor((row * halves) / 2);
-      const count = Math.floor((row * halves + halves - 1) / 2) - first + 1;
+      // Of rows that are whole words a tensor has rows, else it has words.
+      const each = scale.shape.length > 1 ? halves : 2;
+      const first = Math.floor((row * halves) / each);
+      const count = Math.floor((row * halves + halves - 1) / each) - first + 1;
       const packed = await read(scale.buffer, first, count);
       return unpackRow(scheme, words, (index) => {
-        const at = row * halves + index - first * 2;
+        const at = row * halves + index - first * each;
         return ((packed[at >> 1] ?? 0) >>> (16 * (at & 1))) & 0xffff;
       });
     },
@@ -103,4 +105,6 @@ export function schemeOf(kernel: string): Scheme | undefined {
   return SCHEMES.find((scheme) => NAMED.exec(kernel)?.[1] === scheme);
 }
 
-const NAMED = new RegExp(`^(?:embed|matmul|matvec|serial)_(${SCHEMES.join("|")})_`);
+/** The longest first: kernels of `q6_nl` are none of `q6`. */
+const LONGEST = [...SCHEMES].sort((a, b) => b.length - a.length);
+const NAMED = new RegExp(`^(?:embed|matmul|matvec|serial)_(${LONGEST.join("|")})_`);

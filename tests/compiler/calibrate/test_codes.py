@@ -23,9 +23,10 @@ from edgewise_compiler.layouts.order import coded_blocks
 from edgewise_compiler.layouts.packing import quantized
 from edgewise_compiler.layouts.schemes import Schemes, linear_schemes
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize import PRESETS, SCHEMES, Recipe, Rule
+from edgewise_compiler.quantize import PRESETS, SCHEMES, AnyScheme, Recipe, Rule, Split
+from edgewise_compiler.quantize.codes import RowSource
 from edgewise_compiler.quantize.search import search
-from edgewise_runtime.errors import StorageError
+from edgewise_runtime.errors import CompileError, StorageError
 from edgewise_runtime.format.bundle import Bundle
 from tests.parity.reference import load_weights, logits
 
@@ -118,6 +119,29 @@ def test_of_a_mixed_recipe_only_matrices_with_levels_are_chosen_for(
         codes = calibrated_codes(checkpoint, schemes, text, lambda *step: None)
     assert "lm_head.weight" not in codes
     assert "model.layers.0.mlp.down_proj.weight" in codes
+
+
+@pytest.mark.parametrize("gptq", [False, True])
+def test_rows_in_two_schemes_are_chosen_for_by_themselves(
+    gptq: bool, checkpoints: Checkpoints
+) -> None:
+    first, rest = SCHEMES["q6_nl"], SCHEMES["q4"]
+    name = "lm_head.weight"
+    with open_checkpoint(checkpoints("llama-mha")) as checkpoint:
+        text = replace(read_calibration(checkpoint, True, searched=False), gptq=gptq)
+
+        def codes_in(scheme: AnyScheme) -> RowSource:
+            recipe = Recipe("head", Q4, (Rule((name,), scheme),))
+            schemes = linear_schemes(recipe, checkpoint.family.params(checkpoint.model))
+            return calibrated_codes(checkpoint, schemes, text, lambda *step: None)[name]
+
+        split = codes_in(Split(first, 128, rest))
+        for scheme, start, stop in ((first, 0, 128), (first, 5, 128), (rest, 128, 300)):
+            alone, found = codes_in(scheme)(start, stop), split(start, stop)
+            np.testing.assert_array_equal(found.codes, alone.codes)
+            np.testing.assert_array_equal(found.groups["scale"], alone.groups["scale"])
+        with pytest.raises(CompileError, match="127 to 129"):
+            split(127, 129)
 
 
 def test_packing_takes_codes_that_are_there_and_quantizes_the_rest(

@@ -14,7 +14,7 @@ from edgewise_compiler.layouts.base import Layout
 from edgewise_compiler.layouts.order import padded_k, padded_rows
 from edgewise_compiler.layouts.packing import pack_linear, quantized
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize import SCHEMES, Scheme
+from edgewise_compiler.quantize import SCHEMES, AnyScheme
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.format.abi import GROUP
@@ -79,13 +79,13 @@ def ordered_rows(
     return rows
 
 
-def empty(layout: Layout, scheme: Scheme, spec: LinearSpec) -> Arrays:
+def empty(layout: Layout, scheme: AnyScheme, spec: LinearSpec) -> Arrays:
     """What packing is to fill, full of what it must not leave."""
     tensors = layout.tensors(scheme, spec)
     return {name: np.full(made.shape, 9, made.dtype) for name, made in tensors.items()}
 
 
-def packed(layout: Layout, scheme: Scheme, spec: LinearSpec, reader: WeightReader) -> Arrays:
+def packed(layout: Layout, scheme: AnyScheme, spec: LinearSpec, reader: WeightReader) -> Arrays:
     out = empty(layout, scheme, spec)
     pack_linear(scheme, spec, reader, quantized(scheme, spec, reader), {layout: out})
     return out

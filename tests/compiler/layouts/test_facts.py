@@ -51,7 +51,7 @@ def manifest(cfg: ModelConfig, family: Family, layout: Layout, quant: str) -> Bu
     )
 
 
-@pytest.mark.parametrize("quant", ["f32", "f16", "q8", "q6", "q4"])
+@pytest.mark.parametrize("quant", ["f32", "f16", "q8", "q6", "q4", "balanced"])
 @pytest.mark.parametrize("layout", [CPU, GPU], ids=lambda layout: layout.name)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -70,3 +70,18 @@ def test_a_models_numbers_are_those_of_its_tensors(
         with pytest.raises(BundleError) as refused:
             check_facts(replace(made, model=wrong))
         assert refused.value.code == "bundle.model"
+
+
+@pytest.mark.parametrize("layout", [CPU, GPU], ids=lambda layout: layout.name)
+def test_each_part_of_a_linear_has_whole_codes(layout: Layout) -> None:
+    family = next(family for family in FAMILIES if family.name == "llama")
+    cfg = replace(CONFIGS[family.name], **SIZES["wide"])
+    made = manifest(cfg, family, layout, "balanced")
+    entries = dict(made.layouts[layout.name])
+    first, second = entries["embed.0.weight"], entries["embed.1.weight"]
+    # As many bytes in all, which no scheme has for these rows.
+    entries["embed.0.weight"] = replace(first, bytes=first.bytes - 4096)
+    entries["embed.1.weight"] = replace(second, bytes=second.bytes + 4096)
+    with pytest.raises(BundleError, match="rows of 8192") as refused:
+        check_facts(replace(made, layouts={layout.name: entries}))
+    assert refused.value.code == "bundle.model"

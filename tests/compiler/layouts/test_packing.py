@@ -23,7 +23,7 @@ from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
 from edgewise_compiler.models.rope import RopeConfig
 from edgewise_compiler.models.rotation import rope_table
-from edgewise_compiler.quantize import SCHEMES, CodedRows
+from edgewise_compiler.quantize import SCHEMES, CodedRows, Split
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import CheckpointError
@@ -50,6 +50,32 @@ ROTATIONS = (
 )
 NORMS = (VectorSpec("layers.0.q_norm", "q", 64), VectorSpec("layers.0.k_norm", "k", 64))
 CONTEXT = 8
+
+
+@pytest.mark.parametrize("layout", BOTH, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("block", [1 << 18, 1 << 11], ids=["at once", "in blocks"])
+def test_rows_in_two_schemes_lie_as_if_each_were_a_linear(
+    layout: Layout, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
+    spec = LinearSpec("l", ("a",), (200,), 96, ("a.b",))
+    split = Split(SCHEMES["q6_nl"], 128, SCHEMES["q4a"])
+    tensors = make_sources(spec)
+    with write_tensors(tmp_path, tensors) as reader:
+        found = packed(layout, split, spec, reader)
+    for name, rows, scheme in (
+        ("l.0", slice(0, 128), split.first),
+        ("l.1", slice(128, 200), split.rest),
+    ):
+        part = LinearSpec(name, ("a",), (rows.stop - rows.start,), 96, ("a.b",))
+        (folder := tmp_path / name).mkdir()
+        with write_tensors(
+            folder, {key: values[rows] for key, values in tensors.items()}
+        ) as reader:
+            alone = packed(layout, scheme, part, reader)
+        assert {key for key in found if key.startswith(name)} == alone.keys()
+        for key, values in alone.items():
+            np.testing.assert_array_equal(found[key], values)
 
 
 def in_files(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise_compiler.quantize import SCHEMES, Recipe, Rule, read_recipe
+from edgewise_compiler.quantize import SCHEMES, Recipe, Rule, Split, read_recipe
 from edgewise_compiler.quantize.recipe_file import MAX_BYTES
 from edgewise_runtime.errors import EdgewiseError
 
@@ -36,6 +36,12 @@ scheme = "q4"
     assert read_recipe(written(tmp_path, text)) == Recipe("mine", SCHEMES["q4"], rules)
 
 
+def test_a_rule_may_give_the_first_rows_another_scheme_than_the_others(tmp_path: Path) -> None:
+    text = f'{HEAD}[[rule]]\ntensors = "a"\nscheme = "q6"\nrows = 16384\nrest = "q5"\n'
+    (found,) = read_recipe(written(tmp_path, text)).rules
+    assert found == Rule(("a",), Split(SCHEMES["q6"], 16384, SCHEMES["q5"]))
+
+
 def test_a_file_needs_no_rules(tmp_path: Path) -> None:
     assert read_recipe(written(tmp_path, HEAD)) == Recipe("mine", SCHEMES["q4"])
 
@@ -43,6 +49,9 @@ def test_a_file_needs_no_rules(tmp_path: Path) -> None:
 def test_a_file_may_ask_for_a_search(tmp_path: Path) -> None:
     searched = read_recipe(written(tmp_path, f"{HEAD}searched = true\n"))
     assert searched == Recipe("mine", SCHEMES["q4"], searched=True)
+
+
+SPLIT = 'tensors = "b"\nscheme = "q6"\nrows = {rows}\nrest = "{rest}"'
 
 
 def rule(text: str) -> str:
@@ -77,6 +86,14 @@ def rule(text: str) -> str:
         (rule('tensors = ""\nscheme = "q8"'), "input.type", "rule 2"),
         (rule('tensors = "b"\nscheme = "q8"\nbits = 8'), "input.unknown_field", "rule 2 .*bits"),
         (rule('tensors = "b"\nscheme = "f16"'), "unsupported.recipe", "b -> f16"),
+        (rule(SPLIT.format(rows=100, rest="q5")), "unsupported.recipe", "rule 2 .*100 first rows"),
+        (rule(SPLIT.format(rows=63, rest="q5")), "input.range", "rule 2 .*64.*63"),
+        (rule(SPLIT.format(rows=10**30, rest="q5")), "input.range", "rule 2"),
+        (rule(SPLIT.format(rows="'64'", rest="q5")), "input.type", "rule 2"),
+        (rule(SPLIT.format(rows=64, rest="q3")), "unsupported.scheme", "rule 2 .*q3"),
+        (rule(SPLIT.format(rows=64, rest="f32")), "unsupported.recipe", "q6 beside f32"),
+        (rule('tensors = "b"\nscheme = "q6"\nrows = 64'), "input.missing", "rule 2 .*rest"),
+        (rule('tensors = "b"\nscheme = "q6"\nrest = "q5"'), "input.missing", "rule 2 .*rows"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(

@@ -9,7 +9,7 @@ import type {} from "./pages/library.ts";
 import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
-const BUNDLE = "tiny-q4-kv8";
+const BUNDLE = "tiny-mixed-kv8";
 const PROGRAM = "webgpu-f32-kv8";
 const PAGE_TOKENS = 16;
 /** What a file of a page has before the page (docs/prefix-packs.md). */

@@ -17,7 +17,7 @@ interface Case {
 /** It has every kind of kernel that the others have: the landing suite takes it. */
 const WHOLE = {
   adapter: "lavapipe",
-  bundle: "tiny-q4-kv8",
+  bundle: "tiny-mixed-kv8",
   program: "webgpu-f16-subgroups-kv8",
   programs: ["webgpu-f16-subgroups-kv8"],
 } as const satisfies Case;

@@ -60,3 +60,26 @@ def test_tokens_pick_their_rows(isa: str, scheme: str, n: int) -> None:
 def test_ids_outside_the_vocabulary_read_the_nearest_row(isa: str, scheme: str) -> None:
     x = run(isa, scheme, [-1, -(2**31), V, 2**31 - 1, 0, 0, 0, 0, 0], N)
     assert same_bits(x[:4], table(scheme)[1][[0, 0, V - 1, V - 1]])
+
+
+def test_parts_of_a_table_write_their_own_tokens_only(isa: str) -> None:
+    """The first 64 rows in one scheme, the others in another: ids beyond all go to the nearest."""
+    firsts, rest = table("q6_nl"), table("q5_nl")
+    parts = [
+        embed("q6_nl", N, H, V, isa, part=(0, 64)),
+        embed("q5_nl", N, H, V, isa, part=(64, 32)),
+    ]
+    built = build(parts, isa)
+    kernels = [built[str(part.attrs["global_symbol"])] for part in parts]
+    packed = [
+        [aligned_copy(argument[:4]) for argument in firsts[0]],
+        [aligned_copy(argument[4:]) for argument in rest[0]],
+    ]
+    tokens = [0, 63, 64, 69, 33, 68, -1, V, 2**31 - 1]
+    x, step = np.full((N, H), 7, "float32"), aligned(8, "int32")
+    x, step[0] = aligned_copy(x), 8
+    for kernel, arguments in zip(kernels, packed, strict=True):
+        kernel(aligned_copy(np.array(tokens, "int32")), *arguments, x, step)
+    exact = np.concatenate([firsts[1][:64], rest[1][64:]])
+    assert same_bits(x[:8], exact[np.clip(tokens, 0, V - 1)][:8])
+    assert (x[8] == 7).all()

@@ -130,3 +130,20 @@ def test_results_are_as_precise_as_float32_sums_get() -> None:
     # K roundings of at most half a last place (2**-24) of a partial sum of magnitudes.
     bound = case.K * 2.0**-24 * (np.abs(data.x).astype("float64") @ np.abs(data.weight).T)
     assert (np.abs(expected(case) - exact) <= bound).all()
+
+
+def test_parts_of_a_linear_write_their_own_columns_only(isa: str) -> None:
+    case = CASES[0]
+    data = problem(case)
+    out, step = aligned_copy(data.residual), aligned(8, "int32")
+    step[case.rows] = 13
+    for part in (slice(64, 96), slice(0, 64)):
+        height = part.stop - part.start
+        spec = MatmulSpec(
+            N, height, case.K, "f32", count=case.rows, first=part.start, total=case.NP
+        )
+        function = matmul_float(spec, isa)
+        kernel = build([function], isa)[str(function.attrs["global_symbol"])]
+        kernel(aligned_copy(data.x), reference.panels(data.weight[part]), out, step)
+    assert same_bits(out[:13], expected(case)[:13])
+    assert same_bits(out[13:], data.residual[13:])

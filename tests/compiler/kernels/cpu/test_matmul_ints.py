@@ -177,6 +177,36 @@ def test_instruction_sets_agree(case: Case) -> None:
         assert all(same_bits(left, right) for left, right in zip(first, other, strict=True))
 
 
+@pytest.mark.sampled(one_in=1)
+@pytest.mark.parametrize("epilogue", ["store", "add"])
+def test_parts_of_a_linear_write_their_own_columns_only(isa: str, epilogue: str) -> None:
+    """64 rows of one scheme, 32 of another, as one linear of both has them."""
+    cases = [Case("q6_nl", epilogue, True, 96, 64), Case("q4", epilogue, True, 96, 64)]
+    rows = [slice(0, 64), slice(64, 96)]
+    specs = [
+        MatmulSpec(
+            N, part.stop - part.start, 64, case.scheme, epilogue, True, first=part.start, total=96
+        )
+        for case, part in zip(cases, rows, strict=True)
+    ]
+    functions = [matmul_int(spec, isa) for spec in specs]
+    built = build(functions, isa)
+    residual = problem(cases[0]).residual
+    out, step = aligned_copy(residual), aligned_copy(step_array(21, 0, 0, 0))
+    for case, part, function in zip(cases, rows, functions, strict=True):
+        data = problem(case)
+        assert data.bias is not None
+        weights = packed(data.weight[part], case), reference.panels(data.scale[part])
+        bias = aligned_copy(data.bias[part])
+        built[str(function.attrs["global_symbol"])](*data.activations, *weights, bias, out, step)
+        y = reference.linear_int(
+            data.activations, data.weight[part], data.scale[part], data.bias[part], case.scheme
+        )
+        wanted = residual[:, part] + y if epilogue == "add" else y
+        assert same_bits(out[:21, part], wanted[:21])
+    assert same_bits(out[21:], residual[21:])
+
+
 def test_more_live_rows_than_the_bound_are_cut_off(isa: str) -> None:
     case = CASES[0]
     assert same_bits(run(isa, case, N + 1000)[0], expected(case)[0])
