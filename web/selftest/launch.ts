@@ -84,8 +84,8 @@ export function weightReader(program: LoadedProgram) {
       const words = await read(weight.buffer, row, 1);
       const halves = halvesOf(scheme, words.length / WORDS_PER_GROUP[scheme]);
       if (scale === undefined) return unpackRow(scheme, words, () => Number.NaN);
-      // Of rows that are whole words a tensor has rows, else it has words.
-      const each = scale.shape.length > 1 ? halves : 2;
+      // What is read at a time: a word, or where a tensor has rows one of those.
+      const each = 2 * scale.shape.slice(1).reduce((words, extent) => words * extent, 1);
       const first = Math.floor((row * halves) / each);
       const count = Math.floor((row * halves + halves - 1) / each) - first + 1;
       const packed = await read(scale.buffer, first, count);
