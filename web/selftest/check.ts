@@ -226,13 +226,14 @@ function launchOf(
     before: (name) => before.get(place(name)),
     after: (name) => after.get(place(name)),
     buffer: (name) => before.get(`${name}@0`),
-    weightRow(row) {
-      const weight = named.get("weight");
-      const scheme = schemeOf(this.kernel);
+    weightRow(row, part = 0) {
+      const nth = part || "";
+      const weight = named.get(`weight${nth}`);
+      const scheme = schemeOf(this.kernel, part);
       if (weight === undefined || scheme === undefined) {
         throw new Error(`${plan.name} step ${at} has no weight`);
       }
-      return run.weights.row(scheme, weight, named.get("scale"), row);
+      return run.weights.row(scheme, weight, named.get(`scale${nth}`), row);
     },
     parameter(name) {
       const arg = named.get(name);

@@ -33,8 +33,8 @@ export interface Launch {
   after(name: string): Elements | undefined;
   /** What a buffer held before the launch, an argument of it or not. */
   buffer(name: string): Elements | undefined;
-  /** A parameter's row, unpacked, of the weight of this launch. */
-  weightRow(row: number): Promise<Float64Array>;
+  /** A parameter's row, unpacked, of the weight of this launch, or of one of several parts. */
+  weightRow(row: number, part?: number): Promise<Float64Array>;
   /** A whole float32 parameter. */
   parameter(name: string): Promise<ArrayLike<number>>;
 }
@@ -100,11 +100,17 @@ export function weightReader(program: LoadedProgram) {
   };
 }
 
-/** How a kernel reads its weights, as its name says; undefined of a kernel without. */
-export function schemeOf(kernel: string): Scheme | undefined {
-  return SCHEMES.find((scheme) => NAMED.exec(kernel)?.[1] === scheme);
+/**
+ * How a kernel reads its weights, as its name says; undefined of a kernel without.
+ *
+ * @param part of a table in several.
+ */
+export function schemeOf(kernel: string, part = 0): Scheme | undefined {
+  const named = part === 0 ? NAMED.exec(kernel) : [...kernel.matchAll(TABLES)][part];
+  return SCHEMES.find((scheme) => named?.[1] === scheme);
 }
 
 /** The longest first: kernels of `q6_nl` are none of `q6`. */
 const LONGEST = [...SCHEMES].sort((a, b) => b.length - a.length);
 const NAMED = new RegExp(`^(?:embed|matmul|matvec|serial)_(${LONGEST.join("|")})_`);
+const TABLES = new RegExp(`_(${LONGEST.join("|")})_\\d+x\\d+_from`, "g");

@@ -55,13 +55,17 @@ export function references(model: ModelInfo): readonly [RegExp, Reference][] {
 async function embed(launch: Launch): Promise<Checked | null> {
   const tokens = launch.before("tokens");
   const x = rows(launch.after("x"), launch, "x");
-  const first = Number(/_from(\d+)_/.exec(launch.kernel)?.[1] ?? 0);
-  const height = launch.arguments.get("weight")?.shape[0] ?? 0;
+  const tables = [...launch.kernel.matchAll(/_(\d+)x\d+_from(\d+)/g)].map(([, rows, first]) => ({
+    rows: Number(rows),
+    first: Number(first),
+  }));
   let error = 0;
   for (const row of some(launch.call.live)) {
-    const id = (tokens?.[row] ?? -1) - first;
-    if (id < 0 || id >= height) continue; // another part's row
-    error = Math.max(error, relativeError(x(row), await launch.weightRow(id)));
+    const id = tokens?.[row] ?? -1;
+    const part = tables.findIndex(({ rows, first }) => id >= first && id < first + rows);
+    if (part < 0) continue; // of a part that another launch has
+    const expected = await launch.weightRow(id - (tables[part]?.first ?? 0), part);
+    error = Math.max(error, relativeError(x(row), expected));
   }
   return { error, bound: DEQUANTIZED };
 }

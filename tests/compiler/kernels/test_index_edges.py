@@ -234,7 +234,12 @@ GpuMade = tuple[Callable[[int], Launch], int, str, str]
 options have to be smaller."""
 
 GPU_EDGES: dict[str, GpuMade] = {
-    "embed": (lambda n: gpu_embed.embed("f16", n, 4096, 4096, 0), 1 << 21, "x", PREFILL),
+    "embed": (
+        lambda n: gpu_embed.embed((gpu_embed.TablePart("f16", 4096),), n, 4096),
+        1 << 21,
+        "x",
+        PREFILL,
+    ),
     "rms_norm": (
         lambda n: gpu_norm.rms_norm(NormSpec(n, 4096, 1e-5), subgroups=False),
         1 << 21,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +22,7 @@ from edgewise_compiler.graph.operations import (
     Softcap,
     Swiglu,
 )
-from edgewise_compiler.kernels.gpu.elementwise.embed import embed
+from edgewise_compiler.kernels.gpu.elementwise.embed import TablePart, embed
 from edgewise_compiler.kernels.gpu.elementwise.norm import norm_runs, rms_norm
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.gpu.elementwise.unfused import add as add_rows
@@ -42,6 +42,7 @@ from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.tensor import fits, matmul_tensor
 from edgewise_compiler.kernels.norm import NormSpec
+from edgewise_compiler.layouts.base import Part
 from edgewise_compiler.plan.calls import Call, Tensor
 from edgewise_compiler.targets.gpu.attention import (
     joined_by_linears,
@@ -73,17 +74,31 @@ def _count(value: Value) -> int:
 
 
 def _embed(low: GpuLowering, node: Node[Embed]) -> Iterator[Call]:
-    width = node.output.width
-    for part in low.parts[node.params[0]]:
-        launch = embed(
-            part.scheme.name, low.bounds.rows, width, part.rows, part.first, node.op.factor
-        )
+    width, parts = node.output.width, low.parts[node.params[0]]
+    launches = [*_bound_together(low, parts)]
+    for several in launches:
+        tables = tuple(TablePart(part.scheme.name, part.rows, part.first) for part in several)
+        launch = embed(tables, low.bounds.rows, width, node.op.factor)
+        params = (param for part in several for param in low.linear_params(part.name))
         arguments = (
-            *read(low.step_tensor("tokens"), *low.linear_params(part.name)),
+            *read(low.step_tensor("tokens"), *params),
             *to("write", low.value(node.output)),
             *read(low.step_tensor("step")),
         )
-        yield call_of(launch, arguments, part.name, mul("n", width * 8), 0)
+        label = node.label if len(launches) == 1 else several[0].name
+        yield call_of(launch, arguments, label, mul("n", width * 8), 0)
+
+
+def _bound_together(low: GpuLowering, parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:
+    """The parts of a table, as many at a time as a kernel has buffers for."""
+    room = low.limits.buffers - 3  # tokens, x and step
+    several: list[Part] = []
+    for part in parts:
+        if sum(len(low.linear_params(p.name)) for p in (*several, part)) > room:
+            yield tuple(several)
+            several = []
+        several.append(part)
+    yield tuple(several)
 
 
 def _rms_norm(low: GpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:

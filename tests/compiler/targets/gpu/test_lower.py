@@ -20,7 +20,7 @@ from edgewise_compiler.targets.webgpu.program import LANGUAGE
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.format.plan import Plan
-from tests.compiler.kernels.every_kernel import QWEN3, gpu_calls, kernels_of
+from tests.compiler.kernels.every_kernel import LLAMA, QWEN3, gpu_calls, kernels_of
 from tests.compiler.targets.webgpu.programs import program_plans
 
 Plans = dict[str, Plan]
@@ -239,3 +239,32 @@ def _symbols(grid: tuple[object, ...]) -> set[str]:
         elif isinstance(extent, tuple):
             found |= _symbols(extent)
     return found
+
+
+@pytest.mark.parametrize(
+    ("quant", "vocab", "tables", "heads"),
+    [
+        ("q8", 16_384, 1, 1),
+        ("q8", 128_256, 2, 4),
+        ("f16", 128_256, 2, 8),
+        ("balanced", 16_384, 1, 1),
+        ("balanced", 32_768, 1, 2),
+        ("balanced", 128_256, 2, 4),
+    ],
+)
+def test_a_table_in_parts_is_read_by_as_few_launches_as_have_buffers_for_it(
+    quant: str, vocab: int, tables: int, heads: int
+) -> None:
+    """Rows of 4,096 columns, of which `balanced` has the first 16,384 in a part by themselves."""
+    variant = next(v for v in variants_for("q4") if v.name == "webgpu-f32")
+    hf = {**LLAMA, "vocab_size": vocab}
+    calls = [*gpu_calls(hf, Bounds(rows=64, batch=2, context=64), quant, variant)]
+    kernels = kernels_of(iter(calls)).values()
+    looked_up = {name for name in kernels_of(iter(calls)) if name.startswith("embed_")}
+    assert len(looked_up) == tables
+    assert {c.label for c in calls if c.label.startswith("lm_head")} == {
+        "lm_head",
+        *(f"lm_head.{i}" for i in range(heads - 1)),
+    }
+    for kernel in kernels:
+        check_limits(kernel, LEAST)

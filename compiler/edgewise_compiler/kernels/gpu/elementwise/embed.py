@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
+from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
@@ -16,21 +18,31 @@ from edgewise_runtime.format.abi import ROWS
 _THREADS = 64
 
 
+@dataclass(frozen=True)
+class TablePart:
+    """Rows of a table that lie in buffers of their own: their scheme, how many, the first."""
+
+    scheme: str
+    rows: int
+    first: int = 0
+
+
 @cache
-def embed(scheme: str, N: int, H: int, rows: int, first: int, factor: float = 1.0) -> Launch:
-    """``x[i] = table[tokens[i]] * factor`` for live rows whose token this part of the table has.
+def embed(parts: tuple[TablePart, ...], N: int, H: int, factor: float = 1.0) -> Launch:
+    """``x[i] = table[tokens[i]] * factor`` for live rows whose token one of the parts has.
 
-    Arguments: tokens int32 [N], weight [rows, H], scale of an integer scheme, x float32 [N, H],
-    step. A workgroup takes one row, a thread groups of 32 columns. Ids that no part has leave their
-    row as it is; the engine refuses them.
-
-    Args:
-        rows, first: the part holds the table's rows from ``first`` on.
+    Arguments: tokens int32 [N], of each part weight [rows, H] and scale of an integer scheme, x
+    float32 [N, H], step. A workgroup takes one row, a thread groups of 32 columns. Ids that no part
+    has leave their row as it is; the engine refuses them.
     """
-    weights = GpuWeights(scheme, rows, H)
+    weights = [GpuWeights(part.scheme, part.rows, H) for part in parts]
     arguments = (
         tokens_arg(N),
-        *weights.arguments(),
+        *(
+            arg._replace(name=f"{arg.name}{nth or ''}")
+            for nth, own in enumerate(weights)
+            for arg in own.arguments()
+        ),
         Arg("x", "float32x4", (N, H // 4)),
         STEP,
     )
@@ -38,18 +50,27 @@ def embed(scheme: str, N: int, H: int, rows: int, first: int, factor: float = 1.
     def body(thread: Thread, tokens: Buffer, *rest: Buffer) -> None:
         *packed, x, step = rest
         row = thread.x
-        token = bind(tokens[T.min(row, N - 1)] - first)
-        there = T.And(T.And(token >= 0, token < rows), row < T.min(step[ROWS], N))
-        with when(there):
-            ready = weights.begun()
-            with T.serial(0, -(-weights.groups // _THREADS)) as i:
-                g = bind(i * _THREADS + thread.t)
-                with when(g < weights.groups):
-                    for j, value in enumerate(ready.group(packed, token, g)):
-                        scaled = value if factor == 1.0 else value * number(factor, "float32x4")
-                        store(x, scaled, row, g * VECTORS + j)
+        token = bind(tokens[T.min(row, N - 1)])
+        for part, own in zip(parts, weights, strict=True):
+            buffers = [packed.pop(0) for _ in own.arguments()]
+            place = bind(token - part.first) if part.first else token
+            there = T.And(T.And(place >= 0, place < part.rows), row < T.min(step[ROWS], N))
+            with when(there):
+                look_up(thread, own, buffers, place, x)
 
-    name = f"embed_{scheme}_{rows}x{H}_from{first}_n{N}"
+    def look_up(
+        thread: Thread, own: GpuWeights, buffers: list[Buffer], place: Expr, x: Buffer
+    ) -> None:
+        ready = own.begun()
+        with T.serial(0, -(-own.groups // _THREADS)) as i:
+            g = bind(i * _THREADS + thread.t)
+            with when(g < own.groups):
+                for j, value in enumerate(ready.group(buffers, place, g)):
+                    scaled = value if factor == 1.0 else value * number(factor, "float32x4")
+                    store(x, scaled, thread.x, g * VECTORS + j)
+
+    tables = "_".join(f"{part.scheme}_{part.rows}x{H}_from{part.first}" for part in parts)
+    name = f"embed_{tables}_n{N}"
     if factor != 1.0:
         name = symbol(name, f"f{factor}")
     return kernel(name, arguments, body, threads=_THREADS, grid=("n", 1), bounds={"n": N})
