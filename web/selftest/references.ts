@@ -41,7 +41,10 @@ export function references(model: ModelInfo): readonly [RegExp, Reference][] {
   return [
     [/^embed_/, embed],
     [/^rms_norm_/, rmsNorm],
-    [new RegExp(`^(matmul|matvec|serial)_(${SCHEMES.join("|")})_`), linear],
+    [
+      new RegExp(`^(matmul|matvec|serial)_(${SCHEMES.join("|")})_`),
+      (launch, keys) => linear(launch, model, keys),
+    ],
     [/^rope_append_/, (launch, keys) => ropeAppend(launch, model, keys)],
     [/^attention_(prefill|merge|near)_/, (launch, keys) => attention(launch, model, keys)],
     [/^scores_/, (launch) => scores(launch, model)],
@@ -83,8 +86,15 @@ async function rmsNorm(launch: Launch): Promise<Checked | null> {
   return { error: Math.max(...errors), bound: FLOAT32 };
 }
 
-async function linear(launch: Launch): Promise<Checked | null> {
-  const x = rows(launch.before("x"), launch, "x");
+async function linear(launch: Launch, model: ModelInfo, keys: Keys): Promise<Checked | null> {
+  const attention = launch.kernel.includes("_joined_") ? attentionBefore(launch) : null;
+  const heads = attention && (await attended(attention, launch, model, keys));
+  if (attention && !heads) return null;
+  // What joins attention's segments has no rows of x but what attention would leave there.
+  const x = heads
+    ? (row: number) =>
+        Float64Array.from([...Array(model.heads).keys()].flatMap((head) => [...heads(row, head)]))
+    : rows(launch.before("x"), launch, "x");
   const out = rows(launch.after("out"), launch, "out");
   const had = rows(launch.before("out"), launch, "out");
   const norm = launch.arguments.has("norm") ? await launch.parameter("norm") : null;
@@ -118,7 +128,8 @@ async function linear(launch: Launch): Promise<Checked | null> {
   }
   const tiles = swiglu ? FLOAT16_GATED : FLOAT16_TILES;
   const bound = launch.kernel.includes("_half") ? tiles : FLOAT32;
-  return { error: relativeError(found, expected), bound };
+  const pages = attention ? pagesBound(attention.kernel) : 0;
+  return { error: relativeError(found, expected), bound: Math.max(bound, pages) };
 }
 
 /** Heads of a row of the projection, normalized and rotated; null where a name does not say how. */
@@ -190,37 +201,55 @@ async function ropeAppend(launch: Launch, model: ModelInfo, keys: Keys): Promise
 }
 
 async function attention(launch: Launch, model: ModelInfo, keys: Keys): Promise<Checked | null> {
-  const { heads, kvHeads, headDim } = model;
+  const { heads, headDim } = model;
   // A merge reads partial results, which the launch before it made of the queries.
   const source = launch.arguments.has("qkv") ? launch : launch.previous;
-  const queries = source?.before("qkv");
-  const width = (heads + 2 * kvHeads) * headDim;
   const out = rows(launch.after("out"), launch, "out");
-  if (!source || !queries) return null;
+  const expected = source && (await attended(source, launch, model, keys));
+  if (!expected) return null;
+  let error = 0;
+  for (const row of some(launch.call.live)) {
+    for (const head of [0, heads - 1]) {
+      const found = out(row).subarray(head * headDim, (head + 1) * headDim);
+      error = Math.max(error, relativeError(found, expected(row, head)));
+    }
+  }
+  return { error, bound: pagesBound(source.kernel) };
+}
+
+/** What attention of queries that `source` reads is, by row and head; null where that is not known. */
+async function attended(
+  source: Launch,
+  { layer, call }: Launch,
+  model: ModelInfo,
+  keys: Keys,
+): Promise<((row: number, head: number) => Float64Array) | null> {
+  const { heads, kvHeads, headDim } = model;
+  const queries = source.before("qkv");
+  const width = (heads + 2 * kvHeads) * headDim;
+  if (!queries) return null;
   const alone = source.arguments.has("rope");
   const rotated = alone ? await appended(source, model, keys) : null;
   if (alone && !rotated) return null;
   const scale = scaleOf(source.kernel, headDim);
-  let error = 0;
-  const positions = rowsOf(launch.call);
-  for (const row of some(launch.call.live)) {
+  const positions = rowsOf(call);
+  return (row, head) => {
     const { conversation, position } = positions[row] ?? { conversation: -1, position: 0 };
-    const history = keys.get(`${launch.layer}/${conversation}`)?.slice(0, position + 1) ?? [];
-    for (const head of [0, heads - 1]) {
-      const begin = row * width + head * headDim;
-      const query =
-        rotated?.(row, position, head) ??
-        Float64Array.from(queries.subarray(begin, begin + headDim));
-      const of = Math.floor(head / (heads / kvHeads)) * headDim;
-      const scores = history.map(
-        ({ key }) => product(key.subarray(of, of + headDim), query) * scale,
-      );
-      const expected = weighted(scores, (at, d) => history[at]?.value[of + d] ?? 0, headDim);
-      const found = out(row).subarray(head * headDim, (head + 1) * headDim);
-      error = Math.max(error, relativeError(found, expected));
-    }
-  }
-  return { error, bound: pagesBound(source.kernel) };
+    const history = keys.get(`${layer}/${conversation}`)?.slice(0, position + 1) ?? [];
+    const begin = row * width + head * headDim;
+    const query =
+      rotated?.(row, position, head) ?? Float64Array.from(queries.subarray(begin, begin + headDim));
+    const of = Math.floor(head / (heads / kvHeads)) * headDim;
+    const scores = history.map(({ key }) => product(key.subarray(of, of + headDim), query) * scale);
+    return weighted(scores, (at, d) => history[at]?.value[of + d] ?? 0, headDim);
+  };
+}
+
+/** The launch before a linear, or before the first of its parts. */
+function attentionBefore(launch: Launch): Launch | null {
+  let found = launch.previous;
+  while (found?.arguments.has("weight")) found = found.previous;
+  return found;
 }
 
 /** How pages keep a head's numbers, by the dtype in the name of a kernel that sees them. */

@@ -172,15 +172,16 @@ def _compensated(
         return gptq(rows, moments, levels)
 
     def source(name: str) -> RowSource:
-        made: dict[Scheme, tuple[int, CodedRows]] = {}
+        made: dict[int, CodedRows] = {}
         for band in bands(scheme, reader.shape(name)[0]):
             values = whole_groups(reader.read(name, band.start, band.stop))
             with naming(spec, name):
-                made[band.scheme] = band.start, _chosen(band.scheme, values, compensated)
+                made[band.start] = _chosen(band.scheme, values, compensated)
 
         def rows(start: int, stop: int) -> CodedRows:
-            first, coded = made[scheme_of_rows(scheme, start, stop)]
-            return coded.part(start - first, stop - first)
+            scheme_of_rows(scheme, start, stop)  # there is one
+            first = max(band for band in made if band <= start)
+            return made[first].part(start - first, stop - first)
 
         return rows
 

@@ -140,6 +140,11 @@ def test_rows_in_two_schemes_are_chosen_for_by_themselves(
             alone, found = codes_in(scheme)(start, stop), split(start, stop)
             np.testing.assert_array_equal(found.codes, alone.codes)
             np.testing.assert_array_equal(found.groups["scale"], alone.groups["scale"])
+        same = codes_in(Split(first, 128, first))
+        for start, stop in ((0, 128), (128, 300)):
+            np.testing.assert_array_equal(
+                same(start, stop).codes, codes_in(first)(start, stop).codes
+            )
         with pytest.raises(CompileError, match="127 to 129"):
             split(127, 129)
 

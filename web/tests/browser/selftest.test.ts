@@ -75,6 +75,10 @@ describe.each(CASES)(
       expect(referenced.length).toBeGreaterThan(0.7 * kernels.length);
       const names = referenced.map(({ kernel }) => kernel.split("_", 1)[0]);
       expect(names).toEqual(expect.arrayContaining(["draw", "record", "logprobs"]));
+      // One that joins attention's segments has a reference, too.
+      expect(referenced.map(({ kernel }) => kernel)).toContainEqual(
+        expect.stringContaining("_joined_"),
+      );
     });
 
     it("puts a report in Markdown on the clipboard at a click", async () => {
