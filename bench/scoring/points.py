@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgewise_compiler.quantize import schemes_of
+from edgewise_compiler.quantize import chooses
 from edgewise_compiler.quantize.recipes import PRESETS, Recipe
 
 REFERENCE = "f32"
@@ -34,7 +34,7 @@ class Point:
 def _searched(recipe: Recipe) -> bool:
     """Whether a calibration has anything to choose."""
     schemes = (recipe.default, *(rule.scheme for rule in recipe.rules))
-    return any(one.levels is not None for scheme in schemes for one in schemes_of(scheme))
+    return any(map(chooses, schemes))
 
 
 def _ours() -> list[Point]:

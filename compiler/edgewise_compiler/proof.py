@@ -19,7 +19,7 @@ from edgewise_compiler.graph.build import build_graphs
 from edgewise_compiler.graph.operations import Softcap
 from edgewise_compiler.job import Job
 from edgewise_compiler.layouts.order import linear_widths, ordered_bias
-from edgewise_compiler.layouts.rows import GPU, take_rows
+from edgewise_compiler.layouts.rows import GPU, row_values
 from edgewise_compiler.layouts.schemes import linears_of
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.phases import PROVING
@@ -73,7 +73,7 @@ def make_proof(job: Job, entries: Mapping[str, TensorEntry]) -> Proof | None:
         return {name: _mapped(job, entries[name]) for name in names}
 
     def stored(spec: LinearSpec, first: int, stop: int) -> Floats:
-        return take_rows(job.schemes[spec.name], spec, first, stop, tensors_of(spec))
+        return row_values(job.schemes[spec.name], spec, first, stop, tensors_of(spec))
 
     family, reader = checkpoint.family, checkpoint.weights
     try:

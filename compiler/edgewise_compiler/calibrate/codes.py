@@ -25,7 +25,7 @@ from edgewise_compiler.quantize.codes import (
 )
 from edgewise_compiler.quantize.gptq import gptq
 from edgewise_compiler.quantize.search import search
-from edgewise_compiler.quantize.split import AnyScheme, bands, scheme_of_rows, schemes_of
+from edgewise_compiler.quantize.split import AnyScheme, bands, chooses, scheme_of_rows
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.params import naming
 from edgewise_runtime.format.abi import GROUP
@@ -102,7 +102,7 @@ def calibrated_codes(
         UnsupportedError: an operation that `interpret` does not have.
     """
     codes: dict[str, RowSource] = {}
-    if not len(calibration.tokens) or not any(map(_chooses, schemes.values())):
+    if not len(calibration.tokens) or not any(map(chooses, schemes.values())):
         return codes
     family, cfg, reader = checkpoint.family, checkpoint.model, checkpoint.weights
     sizes = {
@@ -118,7 +118,7 @@ def calibrated_codes(
         progress(sum(sizes[name] for name in done), total)
         done.add(spec.name)
         scheme = schemes[spec.name]
-        if not _chooses(scheme):
+        if not chooses(scheme):
             return
         compensated = calibration.gptq and spec.name not in plain
         codes.update((_compensated if compensated else _searched)(reader, spec, x, scheme))
@@ -132,11 +132,6 @@ def importance_of(x: Floats) -> Floats:
     """The mean square of each column of a linear's input, with zeros up to whole groups."""
     squares = np.square(x, dtype=np.float64).mean(axis=0).astype(np.float32)
     return np.pad(squares, (0, -x.shape[1] % GROUP))
-
-
-def _chooses(scheme: AnyScheme) -> bool:
-    """Whether there is something to choose in some of its rows."""
-    return any(one.levels is not None for one in schemes_of(scheme))
 
 
 def _chosen(scheme: Scheme, rows: Floats, by: Callable[[Floats, Levels], CodedRows]) -> CodedRows:

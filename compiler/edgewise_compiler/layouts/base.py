@@ -9,6 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from edgewise_compiler.layouts.order import padded_k
+from edgewise_compiler.layouts.words import packed_rows, row_elements
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
 from edgewise_compiler.quantize.split import AnyScheme, Band
@@ -61,20 +63,42 @@ class Layout:
     Attributes:
         name: its folder in a bundle's ``params``.
         parts: those of a linear, in the order of its rows.
-        tensors: what a linear becomes: ``<name>.weight``, a tensor of its groups' numbers as the
-            scheme calls it, ``<name>.bias`` of each part.
-        put_rows: writes rows ``first`` and on of a linear, whole panels in packed order and in one
-            scheme.
-        put_bias: writes a linear's biases, float32 ``[NP]`` in packed order.
+        spec: of the tensor that a part's elements of a kind become: their suffix, dtype, and how
+            many a row has (`layouts.words`).
+        put: writes elements of some rows of a part, whole panels in packed order, into such a
+            tensor.
         place: where a vector goes.
     """
 
     name: str
     parts: Callable[[AnyScheme, LinearSpec], tuple[Part, ...]]
-    tensors: Callable[[AnyScheme, LinearSpec], dict[str, TensorSpec]]
-    put_rows: Callable[[AnyScheme, LinearSpec, int, CodedRows, Arrays], None]
-    put_bias: Callable[[AnyScheme, LinearSpec, Floats, Arrays], None]
+    spec: Callable[[Part, str, str, int], TensorSpec]
+    put: Callable[[Part, slice, NDArray[Any], NDArray[Any]], None]
     place: Callable[[VectorSpec], VectorPlace]
+
+    def tensors(self, scheme: AnyScheme, spec: LinearSpec) -> dict[str, TensorSpec]:
+        """What a linear becomes: of each part ``<name>.weight``, a tensor of its groups' numbers as
+        the scheme calls it, ``<name>.bias``."""
+        made: dict[str, TensorSpec] = {}
+        for part in self.parts(scheme, spec):
+            for suffix, (dtype, elements) in row_elements(part.scheme, padded_k(spec)).items():
+                made[f"{part.name}.{suffix}"] = self.spec(part, suffix, dtype, elements)
+            if spec.biases is not None:
+                made[f"{part.name}.bias"] = TensorSpec("float32", (part.rows,))
+        return made
+
+    def put_rows(
+        self, scheme: AnyScheme, spec: LinearSpec, first: int, rows: CodedRows, out: Arrays
+    ) -> None:
+        """Write rows ``first`` and on of a linear, whole panels in packed order, in one scheme."""
+        for part, inside, taken in overlaps(self.parts(scheme, spec), first, len(rows.codes)):
+            for suffix, elements in packed_rows(part.scheme, rows[taken]).items():
+                self.put(part, inside, elements, out[f"{part.name}.{suffix}"])
+
+    def put_bias(self, scheme: AnyScheme, spec: LinearSpec, bias: Floats, out: Arrays) -> None:
+        """Write a linear's biases, float32 ``[NP]`` in packed order."""
+        for part in self.parts(scheme, spec):
+            out[f"{part.name}.bias"][:] = bias[part.first : part.first + part.rows]
 
 
 def named_parts(spec: LinearSpec, pieces: Sequence[Band]) -> tuple[Part, ...]:

@@ -7,8 +7,10 @@ is of 32-bit words, so that no program needs more than WebGPU's core types to re
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgewise_compiler.kernels.gpu.limits import LEAST
 from edgewise_compiler.layouts.base import (
@@ -21,7 +23,7 @@ from edgewise_compiler.layouts.base import (
     overlaps,
 )
 from edgewise_compiler.layouts.order import output_rows, padded_k, padded_rows, round_up
-from edgewise_compiler.layouts.words import packed_rows, row_elements, unpacked_rows
+from edgewise_compiler.layouts.words import row_elements, unpacked_rows
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize.codes import CodedRows, Floats
 from edgewise_compiler.quantize.split import ROW_STEP, AnyScheme, Band, bands, scheme_of_rows
@@ -65,49 +67,48 @@ def _bound(spec: LinearSpec, band: Band) -> Iterator[Band]:
         yield Band(scheme, start, min(start + step, band.stop))
 
 
-def _tensors(scheme: AnyScheme, spec: LinearSpec) -> dict[str, TensorSpec]:
-    made: dict[str, TensorSpec] = {}
-    for part in linear_parts(scheme, spec):
-        for suffix, (dtype, elements) in row_elements(part.scheme, padded_k(spec)).items():
-            words = part.rows * elements * DTYPES[dtype] // WORD
-            # float16 of a row's groups may end in the middle of a word.
-            whole = suffix == "weight" or part.scheme.bytes
-            shape = (part.rows, words // part.rows) if whole else (words,)
-            word = "float32" if dtype == "float32" else "uint32"
-            made[f"{part.name}.{suffix}"] = TensorSpec(word, shape)
-        if spec.biases is not None:
-            made[f"{part.name}.bias"] = TensorSpec("float32", (part.rows,))
-    return made
+def _spec(part: Part, suffix: str, dtype: str, elements: int) -> TensorSpec:
+    words = part.rows * elements * DTYPES[dtype] // WORD
+    # float16 of a row's groups may end in the middle of a word.
+    whole = suffix == "weight" or part.scheme.bytes
+    shape = (part.rows, words // part.rows) if whole else (words,)
+    return TensorSpec("float32" if dtype == "float32" else "uint32", shape)
 
 
-def _put_rows(
-    scheme: AnyScheme, spec: LinearSpec, first: int, rows: CodedRows, out: Arrays
-) -> None:
-    packed = packed_rows(scheme_of_rows(scheme, first, first + len(rows.codes)), rows)
-    for part, inside, taken in overlaps(linear_parts(scheme, spec), first, len(rows.codes)):
-        for suffix, elements in packed.items():
-            words = out[f"{part.name}.{suffix}"]
-            words.view(elements.dtype).reshape(part.rows, -1)[inside] = elements[taken]
+def _put(part: Part, rows: slice, elements: NDArray[Any], words: NDArray[Any]) -> None:
+    words.view(elements.dtype).reshape(part.rows, -1)[rows] = elements
 
 
 def take_rows(
     scheme: AnyScheme, spec: LinearSpec, first: int, stop: int, tensors: Arrays
-) -> Floats:
-    """Rows ``first`` to ``stop`` of a linear as kernels compute with them, float32, from
-    ``tensors``, into which they were put."""
-    found = []
+) -> CodedRows:
+    """Packed rows ``first`` to ``stop`` of a linear, which are in one scheme, as they were put into
+    ``tensors``."""
+    own, found = scheme_of_rows(scheme, first, stop), []
     for part, inside, _ in overlaps(linear_parts(scheme, spec), first, stop - first):
         elements = {}
-        for suffix, (dtype, _) in row_elements(part.scheme, padded_k(spec)).items():
+        for suffix, (dtype, _) in row_elements(own, padded_k(spec)).items():
             words = tensors[f"{part.name}.{suffix}"]
             elements[suffix] = words.view(dtype).reshape(part.rows, -1)[inside]
-        found.append(part.scheme.dequantize(unpacked_rows(part.scheme, elements)))
-    return np.concatenate(found)
+        found.append(unpacked_rows(own, elements))
+    return CodedRows(
+        np.concatenate([rows.codes for rows in found]),
+        {name: np.concatenate([rows.groups[name] for rows in found]) for name in found[0].groups},
+    )
 
 
-def _put_bias(scheme: AnyScheme, spec: LinearSpec, bias: Floats, out: Arrays) -> None:
-    for part in linear_parts(scheme, spec):
-        out[f"{part.name}.bias"][:] = bias[part.first : part.first + part.rows]
+def row_values(
+    scheme: AnyScheme, spec: LinearSpec, first: int, stop: int, tensors: Arrays
+) -> Floats:
+    """Packed rows ``first`` to ``stop`` of a linear as kernels compute with them, float32."""
+    within = ((b.scheme, max(first, b.start), min(stop, b.stop)) for b in bands(scheme, stop))
+    return np.concatenate(
+        [
+            own.dequantize(take_rows(scheme, spec, start, end, tensors))
+            for own, start, end in within
+            if start < end
+        ]
+    )
 
 
 def _place(spec: VectorSpec) -> VectorPlace:
@@ -119,4 +120,4 @@ def _place(spec: VectorSpec) -> VectorPlace:
     return VectorPlace(f"{prefix}.qk_norm.weight", both, int(last == "k_norm"))
 
 
-GPU = Layout("gpu", linear_parts, _tensors, _put_rows, _put_bias, _place)
+GPU = Layout("gpu", linear_parts, _spec, _put, _place)

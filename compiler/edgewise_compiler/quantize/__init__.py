@@ -19,7 +19,7 @@ from edgewise_compiler.quantize.recipes import (
 )
 from edgewise_compiler.quantize.scales import scale_words
 from edgewise_compiler.quantize.schemes import NUMBERS, SCHEMES, find_scheme
-from edgewise_compiler.quantize.split import AnyScheme, Split, bands, schemes_of
+from edgewise_compiler.quantize.split import AnyScheme, Split, bands, chooses, schemes_of
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 from edgewise_compiler.quantize.tables import TABLES, table_bytes
 
@@ -40,6 +40,7 @@ __all__ = [
     "Scheme",
     "Split",
     "bands",
+    "chooses",
     "find_preset",
     "find_scheme",
     "read_recipe",

@@ -71,6 +71,11 @@ def schemes_of(scheme: AnyScheme) -> tuple[Scheme, ...]:
     return (scheme,) if isinstance(scheme, Scheme) else (scheme.first, scheme.rest)
 
 
+def chooses(scheme: AnyScheme) -> bool:
+    """Whether some of its rows have codes to choose among (`Scheme.levels`)."""
+    return any(one.levels is not None for one in schemes_of(scheme))
+
+
 def scheme_of_rows(scheme: AnyScheme, start: int, stop: int) -> Scheme:
     """What rows ``start`` to ``stop`` are in; CompileError for rows of two schemes."""
     if isinstance(scheme, Scheme):

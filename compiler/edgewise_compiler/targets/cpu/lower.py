@@ -189,6 +189,7 @@ def _linear(low: CpuLowering, node: Node[Linear]) -> Iterator[Call]:
         yield from _quantize(low, Node(Quantize(), (source,), codes, (), f"{node.label}.quantize"))
         source = codes
     parts = low.parts[node.params[0]]
+    total = sum(part.rows for part in parts)
     for part in parts:
         params = low.linear_params(part.name)
         spec = MatmulSpec(
@@ -200,7 +201,7 @@ def _linear(low: CpuLowering, node: Node[Linear]) -> Iterator[Call]:
             bias=params[-1].name.endswith(".bias"),
             count=_count(source),
             first=part.first,
-            total=sum(p.rows for p in parts) if len(parts) > 1 else None,
+            total=total if len(parts) > 1 else None,
         )
         kernel = (matmul_int if low.arithmetic.exact else matmul_float)(spec, low.isa)
         arguments = (
@@ -208,7 +209,7 @@ def _linear(low: CpuLowering, node: Node[Linear]) -> Iterator[Call]:
             *to("readwrite" if spec.epilogue == "add" else "write", *low.value(out)),
             *read(low.step_tensor("step")),
         )
-        made = _row_bytes(out) * part.rows // sum(p.rows for p in parts)
+        made = _row_bytes(out) * part.rows // total
         moved = add(param_bytes(params), mul(source.rows, _row_bytes(source) + made))
         flops = mul(source.rows, 2 * part.rows * source.width)
         # A linear in parts keeps its own label on the one that completes it.
