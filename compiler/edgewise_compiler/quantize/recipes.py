@@ -76,6 +76,9 @@ _ENDS = ("*embed_tokens.weight", "lm_head.weight")
 _QKV = ("*.q_proj.weight", "*.k_proj.weight", "*.v_proj.weight")
 """What an error costs most in, weight for weight (docs/decisions/0013)."""
 
+_ATTENDED = ("*.o_proj.weight",)
+"""What an error costs least in (docs/decisions/0100)."""
+
 _OFTEN = 16_384
 """The first tokens of a vocabulary, which most texts are made of (docs/decisions/0099)."""
 
@@ -83,7 +86,10 @@ _MIXED = (
     Recipe(
         "balanced",
         SCHEMES["q5_nl"],
-        (Rule(_ENDS, Split(SCHEMES["q6_nl"], _OFTEN, SCHEMES["q5_nl"])),),
+        (
+            Rule(_ENDS, Split(SCHEMES["q6_nl"], _OFTEN, SCHEMES["q5_nl"])),
+            Rule(_ATTENDED, SCHEMES["q4_nl"]),
+        ),
         searched=True,
     ),
     Recipe("small", SCHEMES["q4_nl"], (Rule(_QKV, SCHEMES["q5_nl"]),), searched=True),

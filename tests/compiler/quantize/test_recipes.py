@@ -36,19 +36,20 @@ def test_every_scheme_alone_is_a_preset_of_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "end", "qkv", "down", "up"),
+    ("preset", "end", "qkv", "o", "down", "up"),
     [
-        ("balanced", "q6_nl[:16384]+q5_nl", "q5_nl", "q5_nl", "q5_nl"),
-        ("small", "q4_nl", "q5_nl", "q4_nl", "q4_nl"),
+        ("balanced", "q6_nl[:16384]+q5_nl", "q5_nl", "q4_nl", "q5_nl", "q5_nl"),
+        ("small", "q4_nl", "q5_nl", "q4_nl", "q4_nl", "q4_nl"),
     ],
 )
 def test_presets_give_more_bits_to_what_an_error_costs_more_in(
-    preset: str, end: str, qkv: str, down: str, up: str
+    preset: str, end: str, qkv: str, o: str, down: str, up: str
 ) -> None:
     recipe = find_preset(preset)
     for name in ("model.embed_tokens.weight", "lm_head.weight"):
         assert recipe.scheme_of(name).name == end
     assert recipe.scheme_of("model.layers.0.self_attn.k_proj.weight").name == qkv
+    assert recipe.scheme_of("model.layers.0.self_attn.o_proj.weight").name == o
     assert recipe.scheme_of("model.layers.0.mlp.down_proj.weight").name == down
     assert recipe.scheme_of("model.layers.0.mlp.up_proj.weight").name == up
 
