@@ -26,7 +26,7 @@ from tests.conftest import BundleFactory
 from tests.parity.driver import Driver, Floats
 from tests.parity.sampled import sampled
 
-pytestmark = pytest.mark.sampled(one_in=12)
+pytestmark = pytest.mark.sampled(one_in=18)
 
 CASE, EXPERTS, SINKS = "qwen3-gqa2-tied", "qwen3moe-step", "gptoss-window"
 MIXTURES = (EXPERTS, SINKS)

@@ -94,7 +94,7 @@ ONCE = sampled(
 )
 FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])
 
-pytestmark = pytest.mark.sampled(one_in=2)
+pytestmark = pytest.mark.sampled(one_in=3)
 
 
 def scores(bundle: Path, program: str, tokens: list[int]) -> np.ndarray:

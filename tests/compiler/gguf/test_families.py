@@ -85,7 +85,7 @@ def test_every_architecture_has_a_tiny_model() -> None:
 
 
 @pytest.mark.quick(cases=4)
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [(name, kind) for name in TINY if name not in OTHERWISE for kind in kinds_of(name)],
@@ -102,7 +102,7 @@ def test_greedy_tokens_are_those_of_llama_cpp_or_near_ties(
 
 
 @pytest.mark.landing
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=12)
 @pytest.mark.parametrize("name", TINY)
 def test_compiled_logits_are_those_of_the_compiled_folder(
     name: str, folders: Folders, tmp_path: Path

@@ -28,7 +28,7 @@ from tests.compiler.kernels.attention_cases import (
 from tests.compiler.kernels.conftest import RUNNABLE
 from tests.compiler.kernels.paged import Array, Heads
 
-pytestmark = pytest.mark.sampled(one_in=6)
+pytestmark = pytest.mark.sampled(one_in=12)
 
 # Scores are sums of up to 256 float32 products of numbers near 1: errors of some 1e-6, which exp
 # passes on to the weights; the weighted values, near 1 and at most about 5, average them.

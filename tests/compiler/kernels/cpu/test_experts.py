@@ -19,7 +19,7 @@ from tests.compiler.kernels.experts_cases import choices, clamped, grouped, rout
 from tests.compiler.kernels.reference import same_bits
 from tests.parity.sampled import sampled
 
-pytestmark = pytest.mark.sampled(one_in=4)
+pytestmark = pytest.mark.sampled(one_in=8)
 
 N, E, CHOSEN = 37, 11, 3
 

@@ -16,7 +16,7 @@ from tests.compiler.kernels.mask_cases import (
 )
 from tests.compiler.kernels.sampling_batch import Row, run
 
-pytestmark = pytest.mark.sampled(one_in=6)
+pytestmark = pytest.mark.sampled(one_in=12)
 
 B = 8
 

@@ -19,7 +19,7 @@ from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_co
 from tests.compiler.kernels.reference import same_bits
 from tests.parity.sampled import sampled
 
-pytestmark = pytest.mark.sampled(one_in=4)
+pytestmark = pytest.mark.sampled(one_in=8)
 
 N = 37  # four runs of eight rows, a tile of four and a single row
 

@@ -25,7 +25,7 @@ from tests.compiler.kernels.paged import (
     write_tokens,
 )
 
-pytestmark = pytest.mark.sampled(one_in=6)
+pytestmark = pytest.mark.sampled(one_in=12)
 
 EPS = 1e-6
 BOUNDS = Bounds(rows=40, batch=4, pages=5)

@@ -16,7 +16,7 @@ from tests.compiler.kernels.sampling_reference import Request, distribution, kep
 from tests.compiler.kernels.sampling_reference import sample as reference
 from tests.frequencies import assert_follow
 
-pytestmark = pytest.mark.sampled(one_in=6)
+pytestmark = pytest.mark.sampled(one_in=12)
 
 BEST = RUNNABLE[0]
 B = 4

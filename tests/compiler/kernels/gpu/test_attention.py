@@ -55,7 +55,7 @@ from tests.compiler.kernels.paged import (
 )
 from tests.gpu import run
 
-pytestmark = pytest.mark.sampled(one_in=9, covering=False)
+pytestmark = pytest.mark.sampled(one_in=16, covering=False)
 
 # Scores are sums of up to 256 float32 products of numbers near 1: errors of some 1e-6, which exp
 # passes on to the weights; the weighted values, near 1 and at most about 5, average them. Keys and

@@ -33,7 +33,7 @@ from tests.compiler.kernels.gpu.test_attention import (
 from tests.compiler.kernels.paged import Array, Heads
 from tests.gpu import run
 
-pytestmark = pytest.mark.sampled(one_in=12, covering=False)
+pytestmark = pytest.mark.sampled(one_in=20, covering=False)
 
 SHAPES = [
     (GROUPED, "float32"),

@@ -25,7 +25,7 @@ from tests.compiler.kernels.gpu.packing import pack
 from tests.compiler.kernels.paged import Array
 from tests.gpu import run
 
-pytestmark = pytest.mark.sampled(one_in=60, covering=False)
+pytestmark = pytest.mark.sampled(one_in=100, covering=False)
 
 N, B, PAGES, OUTPUTS = 9, 3, 200, 96
 # The last has more columns than a linear has in shared memory at once.

@@ -16,7 +16,7 @@ from tests.compiler.kernels.mask_cases import (
 )
 from tests.compiler.kernels.sampling_batch import Row
 
-pytestmark = pytest.mark.sampled(one_in=9, covering=False)
+pytestmark = pytest.mark.sampled(one_in=16, covering=False)
 
 
 def tokens(rows: list[Row], *, subgroups: bool) -> list[int]:

@@ -15,7 +15,7 @@ from edgewise_runtime.engine.step_buffers import step_array
 from tests.compiler.kernels.gpu.packing import KINDS, columns, linear, pack
 from tests.gpu import run
 
-pytestmark = pytest.mark.sampled(one_in=8, covering=False)
+pytestmark = pytest.mark.sampled(one_in=14, covering=False)
 
 N = 70
 TOLERANCE = {False: 3e-6, True: 1.5e-3}

@@ -20,7 +20,7 @@ from tests import subgroups
 from tests.compiler.kernels.gpu.packing import KINDS, columns, linear, pack
 from tests.gpu import run
 
-pytestmark = pytest.mark.sampled(one_in=12, covering=False)
+pytestmark = pytest.mark.sampled(one_in=20, covering=False)
 
 EPS = 1e-5
 TOLERANCE = 1e-6

@@ -31,7 +31,7 @@ from tests.compiler.kernels.paged import (
     write_tokens,
 )
 
-pytestmark = pytest.mark.sampled(one_in=20, covering=False)
+pytestmark = pytest.mark.sampled(one_in=36, covering=False)
 
 CONTEXT = BOUNDS.pages * PAGE_TOKENS
 # Histories about the edges of pages and segments; one sequence has stopped.

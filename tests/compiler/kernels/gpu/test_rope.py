@@ -38,7 +38,7 @@ from tests.compiler.kernels.paged import (
     write_tokens,
 )
 
-pytestmark = pytest.mark.sampled(one_in=6, covering=False)
+pytestmark = pytest.mark.sampled(one_in=12, covering=False)
 
 # Heads of 48 and 80 leave threads without a vector; 44 heads take several workgroups a row.
 GPU_SHAPES = [*SHAPES, Heads(2, 1, 256), Heads(2, 1, 512), Heads(40, 2, 16), Heads(5, 1, 48)]

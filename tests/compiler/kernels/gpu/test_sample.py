@@ -26,7 +26,7 @@ from tests.compiler.kernels.sampling_reference import Request
 from tests.compiler.kernels.sampling_reference import sample as reference
 
 # Each of these pipelines takes a software GPU five seconds or more.
-pytestmark = [pytest.mark.sampled(one_in=6, covering=False), pytest.mark.quick(cases=0)]
+pytestmark = [pytest.mark.sampled(one_in=12, covering=False), pytest.mark.quick(cases=0)]
 
 B = 6
 each_variant = pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
