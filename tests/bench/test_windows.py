@@ -11,7 +11,7 @@ from checkpoint import SHAPES, write_checkpoint
 from edgewise_compiler.compile import compile_model
 from windows import measure
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.landing
 
 
 def test_a_window_needs_fewer_pages(tmp_path: Path) -> None:

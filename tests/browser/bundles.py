@@ -93,7 +93,7 @@ BUNDLES: dict[str, Made] = {
 }
 if not QUICK:
     BUNDLES |= {
-        # Four schemes, two of them in the table of tokens, as the preset `balanced` has them.
+        # Five schemes, two of them in the table of tokens, as the preset `balanced` has them.
         "tiny-mixed-kv8": Made(_tiny, kv="int8", recipe=REPOSITORY / "tests/parity/fives.toml"),
         # As tests/conftest.py compiles it, so that kernels are generated once.
         "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),

@@ -47,6 +47,7 @@ MIXED: Mapping[str, tuple[str, Mapping[str, tuple[str | int, ...]]]] = {
         "q5_nl",
         {
             **dict.fromkeys(ENDS, ("q6_nl", 128, "q5_nl")),
+            "*.o_proj.weight": ("q4_nl",),
             "*.[qkv]_proj.weight": ("q6",),
             "*.down_proj.weight": ("q5",),
         },
