@@ -1,7 +1,7 @@
 """The contract of one program for sequences of hundreds of tokens, whose attention GPUs divide.
 
-Up to 256 tokens a launch attends and joins, for more of one sequence the linear that follows joins,
-up to 1,024 here, and else a launch of its own: a row has the same bits by each of them.
+Up to 256 tokens a launch attends and joins, for more the linear that follows joins, up to 1,024 of
+three sequences here, and else a launch of its own: a row has the same bits by each of them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.compile import compile_model
-from edgewise_compiler.kernels.gpu.attention import joined
-from edgewise_compiler.kernels.numbers import LONG_SEGMENTS
+from edgewise_compiler.kernels.attention import AttentionSpec
+from edgewise_compiler.kernels.gpu.attention.joined import Joining
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.format.bundle import Bundle
@@ -25,10 +25,11 @@ pytestmark = pytest.mark.landing
 
 CONTEXT, PAGES = 1280, 320
 TOKENS = [int(token) for token in np.random.default_rng(3).integers(0, 320, CONTEXT)]
-LENGTHS = (1100, 300, 200, 1000)
+LENGTHS = [(1100, 300, 200, 1000), (1000, 300, 600, 200)]
 BURST = 16
-JOINED = 1024
-"""Tokens up to which the linear joins, far fewer than it does of heads as few as these."""
+JOINED, TOGETHER = 1024, 3
+"""Tokens up to which the linear joins, and of how many sequences: far fewer than it does of heads
+as few as these."""
 
 PROGRAMS = [
     ("llama-gqa2-tied-linear", "webgpu-f32", "auto"),
@@ -53,8 +54,7 @@ def program(
     def compile_to(out: Path) -> None:
         model = with_context(checkpoints(case), out.with_name("checkpoint"), CONTEXT)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(joined, "JOINED_SEGMENTS", JOINED // LONG_SEGMENTS[0])
-            patch.setattr(joined, "JOINED_BYTES", 0)
+            patch.setattr(Joining, "segments", few_segments)
             compile_model(
                 model, out, quant="q4", targets=(target,), kv=kv, prefill_chunk=128, max_batch=8
             )
@@ -62,10 +62,16 @@ def program(
     bundle = Bundle.open(made_once(shared / f"long-{case}-{target}-{kv}", compile_to))
     wanted = f"{name}-kv8" if kv == "int8" else name
     [compiled] = (one for one in bundle.manifest.programs if one.id == wanted)
-    joins = {"b": (1, 1), "t": (1, JOINED)}
-    assert joins in [entry.when for entry in compiled.entries["decode"]]
+    found = [entry.when for entry in compiled.entries["decode"]]
+    for sequences in (1, TOGETHER):
+        assert {"b": (1, sequences), "t": (1, JOINED)} in found
     with device_for_target(target).load(bundle, wanted, load_symbols={"pages": PAGES}) as loaded:
         yield loaded
+
+
+def few_segments(joining: Joining, spec: AttentionSpec, sequences: int = 1) -> int:
+    """In place of `Joining.segments`."""
+    return JOINED // spec.segment if sequences <= TOGETHER else 0
 
 
 def read(driver: Driver, stream: Stream, length: int) -> None:
@@ -73,9 +79,12 @@ def read(driver: Driver, stream: Stream, length: int) -> None:
         driver.prefill([(stream, TOKENS[first : min(first + 128, length)])])
 
 
-def test_a_long_sequence_decodes_alike_alone_and_beside_others(program: LoadedProgram) -> None:
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_a_long_sequence_decodes_alike_alone_and_beside_others(
+    lengths: tuple[int, ...], program: LoadedProgram
+) -> None:
     alone = {}
-    for length in LENGTHS:
+    for length in lengths:
         driver = Driver(program, pages=PAGES)
         stream = driver.stream()
         read(driver, stream, length)
@@ -83,31 +92,42 @@ def test_a_long_sequence_decodes_alike_alone_and_beside_others(program: LoadedPr
     for size in range(2, 5):
         driver = Driver(program, pages=PAGES, seed=size)
         streams = [driver.stream(i) for i in range(size)]
-        for stream, length in zip(streams, LENGTHS, strict=False):
+        for stream, length in zip(streams, lengths, strict=False):
             read(driver, stream, length)
         for i in range(2):
-            rows = [(s, TOKENS[n + i]) for s, n in zip(streams, LENGTHS, strict=False)]
+            rows = [(s, TOKENS[n + i]) for s, n in zip(streams, lengths, strict=False)]
             logits = driver.decode(rows)[1]
-            for row, length in enumerate(LENGTHS[:size]):
+            for row, length in enumerate(lengths[:size]):
                 assert np.array_equal(logits[row], alone[length][i]), f"{size} rows, {length}"
 
 
+@pytest.mark.parametrize("others", [(), (300, 40)], ids=str)
 @pytest.mark.parametrize("border", [256, JOINED])
-def test_a_burst_across_a_border_is_its_single_steps(program: LoadedProgram, border: int) -> None:
-    length = border - BURST // 2
-    driver = Driver(program, pages=PAGES)
-    stream = driver.stream()
-    read(driver, stream, length)
-    token, single = TOKENS[length], []
+def test_a_burst_across_a_border_is_its_single_steps(
+    border: int, others: tuple[int, ...], program: LoadedProgram
+) -> None:
+    lengths = (border - BURST // 2, *others)
+
+    def begun(seed: int) -> tuple[Driver, list[Stream]]:
+        driver = Driver(program, pages=PAGES, seed=seed)
+        streams = [driver.stream(i) for i in range(len(lengths))]
+        for stream, length in zip(streams, lengths, strict=True):
+            read(driver, stream, length)
+        return driver, streams
+
+    driver, streams = begun(0)
+    last = [TOKENS[length] for length in lengths]
+    single: list[list[int]] = [[] for _ in streams]
     for _ in range(BURST):
-        [[token]], logits = driver.decode([(stream, token)])
-        single.append(token)
-    driver = Driver(program, pages=PAGES, seed=1)
-    stream = driver.stream()
-    read(driver, stream, length)
-    [tokens], last = driver.decode([(stream, TOKENS[length])], k=BURST)
-    assert tokens == single
-    assert np.array_equal(last, logits)
+        found, logits = driver.decode([*zip(streams, last, strict=True)])
+        last = [tokens[0] for tokens in found]
+        for tokens, token in zip(single, last, strict=True):
+            tokens.append(token)
+    driver, streams = begun(1)
+    rows = [(stream, TOKENS[length]) for stream, length in zip(streams, lengths, strict=True)]
+    burst, after = driver.decode(rows, k=BURST)
+    assert burst == single
+    assert np.array_equal(after, logits)
 
 
 @pytest.mark.parametrize("length", [300, 1000, 1100])

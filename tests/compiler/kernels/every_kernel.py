@@ -27,6 +27,7 @@ from edgewise_compiler.plan.calls import Call
 from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.cpu import lower as cpu
 from edgewise_compiler.targets.gpu.lowering import GpuLowering
+from edgewise_compiler.targets.gpu.plans import PlanSet
 from edgewise_compiler.targets.gpu.plans import plans as gpu_plans
 from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import param_tensors, parts_of
@@ -73,8 +74,16 @@ def cpu_calls(
 def gpu_calls(
     hf: Mapping[str, Any], bounds: Bounds, quant: str, variant: Variant, limits: Limits = LIMITS
 ) -> Iterator[Call]:
-    """The calls of a GPU program's plans, of WebGPU, whose linears join, if no other target's
-    limits are given."""
+    """The calls of `gpu_program`."""
+    for plan in gpu_program(hf, bounds, quant, variant, limits).plans:
+        yield from plan.calls
+
+
+def gpu_program(
+    hf: Mapping[str, Any], bounds: Bounds, quant: str, variant: Variant, limits: Limits = LIMITS
+) -> PlanSet:
+    """The plans of a GPU program, of WebGPU, whose linears join, if no other target's limits are
+    given."""
     family, cfg = _model(hf)
     params = family.params(cfg)
     schemes = linear_schemes(find_preset(quant), params)
@@ -86,8 +95,7 @@ def gpu_calls(
     )
     shared = shared_sizes(many)
     low = GpuLowering(shared, bounds, tensors, parts, variant.kv_dtype, variant, limits)
-    for plan in gpu_plans(low, many, few, joining=limits is LIMITS).plans:
-        yield from plan.calls
+    return gpu_plans(low, many, few, joining=limits is LIMITS)
 
 
 def kernels_of(calls: Iterator[Call]) -> dict[str, PrimFunc]:

@@ -10,15 +10,16 @@ from edgewise_compiler.graph.nodes import Graph, Node, Value
 from edgewise_compiler.graph.operations import Attention, Linear
 from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.decode import attention_decode, attention_near
-from edgewise_compiler.kernels.gpu.attention.joined import Joined, joined_segments
+from edgewise_compiler.kernels.gpu.attention.joined import Joined, Joining
 from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
 from edgewise_compiler.kernels.gpu.attention.shares import Share, all_together, in_turn
 from edgewise_compiler.kernels.gpu.attention.tensor import attention_fits, attention_tensor
+from edgewise_compiler.kernels.gpu.matmul.matvec import joining_workgroups
 from edgewise_compiler.plan.calls import Call, Tensor
 from edgewise_compiler.targets.gpu.lowering import GpuLowering, call_of
-from edgewise_compiler.targets.lowering import attention_cost, mul, read, to
+from edgewise_compiler.targets.lowering import attention_cost, mul, param_bytes, read, to
 
 
 def lower_attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> Iterator[Call]:
@@ -75,10 +76,21 @@ def part_of(low: GpuLowering, value: Value, op: Attention) -> Tensor:
     return Tensor(f"{value.id}.part", "scratch", "float32", (elements,))
 
 
-def joined_of(low: GpuLowering, op: Attention) -> Joined:
+def joined_of(low: GpuLowering, op: Attention, node: Node[Any]) -> Joined:
     """Attention as a linear joins it: layers that differ in their scores share a kernel."""
     spec = replace(low.attention_spec(op), scale=1.0, softcap=None)
-    return Joined(spec, _shares(low, spec)[0])
+    share = _shares(low, spec)[0]
+    segments = _joining(low, node).segments(spec)
+    return Joined(spec, share, min(segments, -(-share.reach // spec.segment)))
+
+
+def _joining(low: GpuLowering, node: Node[Any]) -> Joining:
+    parts = low.parts[node.params[0]]
+    inputs = node.inputs[0].width
+    return Joining(
+        sum(joining_workgroups(part.rows, inputs, part.scheme.name) for part in parts),
+        sum(param_bytes(low.linear_params(part.name)) for part in parts),
+    )
 
 
 def joined_by_linears(low: GpuLowering, graph: Graph) -> Mapping[str, Attention]:
@@ -94,7 +106,7 @@ def joined_by_linears(low: GpuLowering, graph: Graph) -> Mapping[str, Attention]
 def _may_join(low: GpuLowering, node: Node[Any], op: Attention) -> bool:
     if not isinstance(node.op, Linear) or node.op.norm is not None or node.op.gather:
         return False
-    if not joined_of(low, op).fits:
+    if not joined_of(low, op, node).fits:
         return False
     params = max(len(low.linear_params(part.name)) for part in low.parts[node.params[0]])
     # Beside them the segments and the table, then out and the step.
@@ -105,11 +117,27 @@ def _shares(low: GpuLowering, spec: AttentionSpec) -> list[Share]:
     return [all_together(spec)] if low.short else in_turn(spec)
 
 
-def joined_reach(low: GpuLowering, graph: Graph) -> int:
-    """The most tokens of a sequence up to which linears join the segments of all attention."""
-    specs = (low.attention_spec(n.op) for n in graph.nodes if isinstance(n.op, Attention))
-    reaches = (joined_segments(spec) * spec.segment for spec in specs)
-    return min(reaches, default=low.bounds.context)
+def joinable_by(low: GpuLowering, graph: Graph) -> Mapping[int, int]:
+    """By numbers of sequences the most tokens of each up to which linears join the segments of all
+    attention that they can; empty where they can of none."""
+    joined = joined_by_linears(low, graph)
+    batch, context = low.bounds.batch, low.bounds.context
+    readers = [
+        (_joining(low, node), low.attention_spec(joined[source.id]))
+        for node in graph.nodes
+        for source in node.inputs
+        if source.id in joined
+    ]
+    if not readers:
+        return {}
+
+    def reach(sequences: int) -> int:
+        reaches = (of.segments(spec, sequences) * spec.segment for of, spec in readers)
+        room = context if sequences == 1 else together_reach(low, graph)
+        return min(context, room, *reaches)
+
+    few, powers = range(1, 8), (1 << i for i in range(3, 16))
+    return {n: reach(n) for n in sorted({*few, *powers, batch}) if n <= batch}
 
 
 def together_reach(low: GpuLowering, graph: Graph) -> int:

@@ -137,7 +137,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
     inputs: tuple[Tensor, ...] = (low.value(source),)
     joined = None
     if (attention := low.joined.get(source.id)) is not None:
-        joined = joined_of(low, attention)
+        joined = joined_of(low, attention, node)
         inputs = (part_of(low, source, attention), low.table(attention), *low.sinks(attention))
     if many_rows and low.variant.int8:
         inputs = _quantized(low, source)
@@ -181,7 +181,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
             gather = node.op.gather
             launch = matvec(
                 spec,
-                batch=1 if low.few else min(low.bounds.batch, MAX_BATCH_ROWS),
+                batch=1 if low.few or joined else min(low.bounds.batch, MAX_BATCH_ROWS),
                 norm=norm,
                 gather=gather,
                 subgroups=low.variant.subgroups,

@@ -9,7 +9,7 @@ from edgewise_compiler.graph.hidden import HIDDEN, hidden_graph
 from edgewise_compiler.graph.nodes import Graph
 from edgewise_compiler.kernels.gpu.attention.decode import NEAR_TOKENS
 from edgewise_compiler.plan.calls import PlanCalls
-from edgewise_compiler.targets.gpu.attention import joined_reach, together_reach
+from edgewise_compiler.targets.gpu.attention import joinable_by, together_reach
 from edgewise_compiler.targets.gpu.lower import lower_graph
 from edgewise_compiler.targets.gpu.lowering import GpuLowering
 from edgewise_compiler.targets.gpu.sampling import header_calls, logprobs_calls, sampling_calls
@@ -18,7 +18,8 @@ FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
 SHORT_TILE = "_few"
 NEAR = "_near"  # one sequence of few keys: attention is one launch
 JOINED = "_joined"  # one of more keys, which the linear that follows joins
-ALL_NEAR = "_all_near"  # several of them
+ALL_NEAR = "_all_near"  # several of few keys
+ALL_JOINED = "_all_joined"  # several of more, the fewer the longer
 TOGETHER = "_together"  # sequences so short that their partial results are kept at the same time
 
 Make = Callable[[str, GpuLowering], PlanCalls]
@@ -46,15 +47,18 @@ def plans(
     Args:
         many: the graphs for a prefill's rows, whose norms are launches of their own.
         few: all graphs for decoding, norms folded into linears.
-        joining: whether linears join the segments of one sequence, up to `joined_segments`, which
+        joining: whether linears join the segments of sequences, as many as `Joining` has, which
             are long ones then where there is room.
     """
     low = replace(low, long_segments=joining)
     rows, batch = low.bounds.rows, low.bounds.batch
     short = replace(low, few=True)
-    joinable = joined_reach(low, few["layers"]) if joining else 0
-    if joinable >= low.bounds.context:
+    together = together_reach(low, few["layers"])
+    joinable = joinable_by(low, few["layers"]) if joining else {}
+    if joinable.get(1) == low.bounds.context:
         short = replace(short, joining=True)
+    if joinable.get(batch) == low.bounds.context:
+        low = replace(low, joining=True)
     embedding = lower_graph(low, many["embed"], many_rows=True)
     hidden = lower_graph(low, hidden_graph(many["head"]), many_rows=True)
     made = [PlanCalls("embed", embedding), PlanCalls(HIDDEN, hidden)]
@@ -103,17 +107,24 @@ def plans(
         reach = min(NEAR_TOKENS, low.bounds.context)
         near: Choice = ({"b": (1, 1), "t": (1, reach)}, operation + NEAR)
         lone, *others = entries[operation]
-        together = together_reach(low, few["layers"])
         if others and reach < together < low.bounds.context:
             made.append(make(operation + TOGETHER, replace(low, short=True)))
             others.insert(0, ({"b": (1, batch), "t": (1, together)}, operation + TOGETHER))
+        # Of as many tokens each, the most sequences.
+        widest = {tokens: n for n, tokens in joinable.items() if n > 1 and tokens > reach}
+        if widest and not low.joining:
+            name = operation + ALL_JOINED
+            made.append(make(name, replace(low, short=True, joining=True)))
+            others[:0] = [({"b": (1, n), "t": (1, tokens)}, name) for tokens, n in widest.items()]
         if others:
             made.append(make(operation + ALL_NEAR, replace(low, near=True)))
             others.insert(0, ({"b": (1, batch), "t": (1, reach)}, operation + ALL_NEAR))
         joined: tuple[Choice, ...] = ()
-        if reach < joinable < low.bounds.context:
-            made.append(make(operation + JOINED, replace(short, joining=True)))
-            joined = (({"b": (1, 1), "t": (1, joinable)}, operation + JOINED),)
+        if reach < joinable.get(1, 0) < low.bounds.context:
+            # With the partial results, and so the kernels, of several where they have room.
+            kept = joinable[1] <= together
+            made.append(make(operation + JOINED, replace(short, short=kept, joining=True)))
+            joined = (({"b": (1, 1), "t": (1, joinable[1])}, operation + JOINED),)
         entries[operation] = (near, *joined, lone, *others)
 
     if low.variant.serial:

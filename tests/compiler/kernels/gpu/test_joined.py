@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 
 from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.joined import (
+    JOINED_BYTES,
     JOINED_SEGMENTS,
     Joined,
-    joined_segments,
+    Joining,
 )
 from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
 from edgewise_compiler.kernels.gpu.attention.shares import whole
@@ -37,17 +39,18 @@ LENGTHS = [
 """Tokens of the sequence, and of a segment."""
 
 
-def segments(spec: AttentionSpec, length: int, seed: int) -> Array:
-    """What attention leaves of a sequence's segments, and NaN where it leaves nothing."""
+def segments(spec: AttentionSpec, lengths: Sequence[int], seed: int) -> Array:
+    """What attention leaves of each sequence's segments, and NaN where it leaves nothing."""
     rng = np.random.default_rng(seed)
     kept = -(-PAGES * 16 // spec.segment)
     part = np.full((B, spec.heads, kept, spec.head_dim + 4), np.nan, "float32")
     assert part.size == part_elements(spec, whole(spec))
-    first = 0 if spec.window is None else max(0, length - spec.window) // spec.segment
-    seen = part[0, :, first : -(-length // spec.segment)]
-    seen[..., :-4] = rng.normal(size=(*seen.shape[:2], spec.head_dim))
-    seen[..., -4] = rng.normal(0, 4, seen.shape[:2])
-    seen[..., -3] = rng.uniform(1, 9, seen.shape[:2])
+    for row, length in enumerate(lengths):
+        first = 0 if spec.window is None else max(0, length - spec.window) // spec.segment
+        seen = part[row, :, first : -(-length // spec.segment)]
+        seen[..., :-4] = rng.normal(size=(*seen.shape[:2], spec.head_dim))
+        seen[..., -4] = rng.normal(0, 4, seen.shape[:2])
+        seen[..., -3] = rng.uniform(1, 9, seen.shape[:2])
     return part
 
 
@@ -55,10 +58,12 @@ def segments(spec: AttentionSpec, length: int, seed: int) -> Array:
 @pytest.mark.parametrize("scheme", ["q4", "q6", "f16"])
 @pytest.mark.parametrize("traits", [{}, {"sinks": True}, {"window": 300}], ids=str)
 @pytest.mark.parametrize("heads", HEADS, ids=str)
+@pytest.mark.parametrize("others", [(), (700, 63)], ids=str)
 @pytest.mark.parametrize(("length", "segment"), LENGTHS)
 def test_it_gives_the_bits_of_two_launches(
     length: int,
     segment: int,
+    others: tuple[int, ...],
     heads: tuple[int, int],
     traits: dict[str, object],
     scheme: str,
@@ -67,25 +72,28 @@ def test_it_gives_the_bits_of_two_launches(
     count, dim = heads
     spec = AttentionSpec(N, B, PAGES * 16, count, 1, dim, "float16", 1.0)
     spec = replace(spec, segment=segment, **traits)
-    length = min(length, joined_segments(spec) * segment)
-    part = segments(spec, length, seed=length)
+    most = segments_joined(spec)
+    lengths = [min(tokens, most * segment) for tokens in (length, *others)]
+    live = len(lengths)
+    part = segments(spec, lengths, seed=length)
     table = np.zeros((B, TABLE_HEADER + PAGES), "int32")
-    table[0, KV_LEN] = length - 1
+    table[:live, KV_LEN] = np.subtract(lengths, 1)
     rng = np.random.default_rng(2)
     sinks = [rng.normal(size=count).astype("float32")] if spec.sinks else []
-    step = step_array(1, 1, 1, length)
+    step = step_array(live, live, live, max(lengths))
     K = count * dim
     packed, _ = pack(scheme, rng.standard_normal((OUTPUTS, K), np.float32))
     out = rng.standard_normal((N, OUTPUTS), np.float32)
     linear = PartSpec(N, OUTPUTS, K, scheme, "add", False, ROWS, live=B, width=OUTPUTS)
-    symbols = {"n": 1, "b": 1, "r": 1, "t": length}
+    symbols = {"n": live, "b": live, "r": live, "t": max(lengths)}
 
     x = np.full((N, K), np.nan, "float32")
     *_, x, _ = run(attention_merge(spec), [part, table, *sinks, x, step], **symbols)
-    assert np.isfinite(x[0]).all()
-    plain = matvec(linear, batch=1, subgroups=subgroups)
+    assert np.isfinite(x[:live]).all()
+    plain = matvec(linear, batch=live, subgroups=subgroups)
     expected = run(plain, [x, *packed, out, step], **symbols)[-2]
-    joining = matvec(linear, batch=1, subgroups=subgroups, source=Joined(spec, whole(spec)))
+    source = Joined(spec, whole(spec), most)
+    joining = matvec(linear, batch=1, subgroups=subgroups, source=source)
     together = run(joining, [part, table, *sinks, *packed, out, step], **symbols)[-2]
     assert together.tobytes() == expected.tobytes()
 
@@ -106,6 +114,23 @@ def test_so_many_heads_have_no_room() -> None:
     assert not joined_by(128, 128).fits
 
 
+@pytest.mark.parametrize("sequences", [1, 2, 3, 8])
+def test_all_that_its_workgroups_read_is_bounded(sequences: int) -> None:
+    """But for so many segments of one sequence."""
+    spec = AttentionSpec(N, B, 1 << 20, 16, 8, 128, "float16", 1.0, segment=LONG_SEGMENTS[0])
+    matrix = 1 << 20
+    most = Joining(64, matrix).segments(spec, sequences)
+    of_segment = 64 * sequences * spec.heads * spec.head_dim * 4
+    again = (sequences - 1) * matrix
+    assert 0 < most * of_segment + again <= JOINED_BYTES < (most + 1) * of_segment + again
+    assert Joining(1024, matrix).segments(spec, sequences) == (16 if sequences == 1 else 0)
+
+
 def joined_by(heads: int, dim: int) -> Joined:
     spec = AttentionSpec(N, B, PAGES * 16, heads, 1, dim, "float16", 1.0)
-    return Joined(spec, whole(spec))
+    return Joined(spec, whole(spec), segments_joined(spec))
+
+
+def segments_joined(spec: AttentionSpec) -> int:
+    """By a linear whose workgroups are not too many for anything but shared memory."""
+    return min(Joining(1, 0).segments(spec), -(-spec.context // spec.segment))

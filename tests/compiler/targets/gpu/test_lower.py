@@ -20,7 +20,7 @@ from edgewise_compiler.targets.webgpu.program import LANGUAGE
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.format.plan import Plan
-from tests.compiler.kernels.every_kernel import LLAMA, QWEN3, gpu_calls, kernels_of
+from tests.compiler.kernels.every_kernel import LLAMA, QWEN3, gpu_calls, gpu_program, kernels_of
 from tests.compiler.targets.webgpu.programs import program_plans
 
 Plans = dict[str, Plan]
@@ -48,7 +48,7 @@ def made() -> Callable[[str, str], Plans]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_decode_is_five_launches_a_layer_and_six_of_several_long_sequences(
+def test_decode_is_five_launches_a_layer_of_one_sequence_and_of_several(
     name: str, made: Callable[[str, str], Plans]
 ) -> None:
     found = {plan: len(steps.steps) for plan, steps in made("q4", name).items()}
@@ -60,14 +60,14 @@ def test_decode_is_five_launches_a_layer_and_six_of_several_long_sequences(
         "prefill": prefill,
         "logits_few": 1,
         "logits": 1,
-        # Of one sequence that is not too long the linear that follows joins what several found.
+        # The linear that follows joins what several workgroups found of a sequence.
         "decode_few": 1 + 5 * LAYERS + 1 + SAMPLING,
-        "decode": 1 + 6 * LAYERS + 1 + SAMPLING,
+        "decode": 1 + 5 * LAYERS + 1 + SAMPLING,
         # Up to 256 keys one launch attends to all and joins what it found.
         "decode_near": 1 + 5 * LAYERS + 1 + SAMPLING,
         "decode_all_near": 1 + 5 * LAYERS + 1 + SAMPLING,
         "forward_few": 1 + 5 * LAYERS + 1,
-        "forward": 1 + 6 * LAYERS + 1,
+        "forward": 1 + 5 * LAYERS + 1,
         "forward_near": 1 + 5 * LAYERS + 1,
         "forward_all_near": 1 + 5 * LAYERS + 1,
         "sample": SAMPLING,
@@ -89,19 +89,61 @@ def test_sequences_of_a_long_context_go_in_turn_only_where_one_is_long(
         "decode_joined",
         "decode_few",
         "decode_all_near",
+        *["decode_all_joined"] * 3,
         "decode_together",
         "decode",
     ]
-    assert entries[1][0] == {"b": (1, 1), "t": (1, 32768)}
+    assert entries[1][0] == {"b": (1, 1), "t": (1, 81664)}
     assert entries[3][0] == {"b": (1, 64), "t": (1, 256)}
-    assert entries[4][0] == {"b": (1, 64), "t": (1, reach)}
+    assert entries[4][0] == {"b": (1, 16), "t": (1, reach)}
+    assert entries[-2][0] == {"b": (1, 64), "t": (1, reach)}
     of_forward = [(when, plan.replace("forward", "decode")) for when, plan in forwards]
     assert of_forward == list(entries)
     launches = {plan.name: len(plan.calls) for plan in plans.plans}
     assert launches["decode_joined"] == launches["decode_near"] == 1 + 5 * LAYERS + 1 + SAMPLING
+    assert launches["decode_all_joined"] == launches["decode_joined"]
     assert launches["decode_few"] == launches["decode_together"] == 1 + 6 * LAYERS + 1 + SAMPLING
     assert launches["decode"] == launches["decode_few"] + 2 * LAYERS * 2  # 6, 6 and 4 of them
     assert low.bounds == bounds
+
+
+def shape(hidden: int, heads: int, kv_heads: int, dim: int) -> dict[str, object]:
+    sizes = {"hidden_size": hidden, "num_attention_heads": heads, "head_dim": dim}
+    return {**LLAMA, **sizes, "num_key_value_heads": kv_heads, "vocab_size": 4096}
+
+
+@pytest.mark.parametrize(
+    ("hf", "reaches"),
+    [
+        pytest.param(
+            shape(576, 9, 3, 64), {1: 16384, 2: 16384, 4: 12288, 8: 5888}, id="SmolLM2-135M"
+        ),
+        pytest.param(shape(1024, 16, 8, 128), {1: 8192, 2: 3584, 4: 1536, 8: 512}, id="Qwen3-0.6B"),
+        pytest.param(shape(2048, 32, 8, 64), {1: 8192, 2: 3328, 4: 1024}, id="Llama-3.2-1B"),
+        # Launches are little beside what it computes.
+        pytest.param(shape(4096, 32, 8, 128), {1: 4096, 2: 256}, id="Llama-3.1-8B"),
+    ],
+)
+def test_the_fewer_sequences_the_longer_they_are_while_a_layer_is_five_launches(
+    hf: dict[str, object], reaches: dict[int, int]
+) -> None:
+    bounds = Bounds(rows=16, batch=8, context=16384)
+    variant = next(v for v in variants_for("q4") if not (v.subgroups or v.serial))
+    program = gpu_program(hf, bounds, "q4", variant)
+    launches = {plan.name: len(plan.calls) for plan in program.plans}
+
+    def of_layer(b: int, t: int) -> int:
+        fitting = (
+            plan
+            for when, plan in program.entries["forward"]
+            if all(low <= {"b": b, "t": t}[of] <= high for of, (low, high) in when.items())
+        )
+        return launches[next(fitting)] - 2
+
+    for sequences, tokens in reaches.items():
+        assert of_layer(sequences, tokens) == 5
+        if tokens < bounds.context:
+            assert of_layer(sequences, tokens + 1) == 6
 
 
 @pytest.mark.parametrize(("heads", "joined"), [(32, True), (128, False)])

@@ -1,7 +1,7 @@
 """Decode attention that the linear which reads it joins: no launch between them.
 
-Each workgroup of the linear joins the segments of all heads, in the order of `attention_merge` and
-to its bits, on the way into shared memory.
+Each workgroup of the linear has one row of activations, of one sequence, and joins the segments of
+all its heads, in the order of `attention_merge` and to its bits, on the way into shared memory.
 """
 
 from __future__ import annotations
@@ -33,39 +33,50 @@ from edgewise_compiler.kernels.gpu.thread import Thread, barrier, bind, local, s
 from edgewise_compiler.kernels.numbers import LOG2E
 from edgewise_runtime.format.abi import KV_LEN
 
-JOINED_SEGMENTS, JOINED_BYTES = 16, 128 << 10
-"""What a workgroup of a linear joins: so many segments, or more of them where these take no more
-bytes. What all workgroups read, instead of one, is estimated to take less time than a launch does
-(docs/decisions/0065-*, 0096-*)."""
+JOINED_SEGMENTS, JOINED_BYTES = 16, 16 << 20
+"""What a linear joins: so many segments of one sequence, or more, also of several, where all its
+workgroups read no more bytes of them, and of the matrix again for each. That is estimated to take
+less time than a launch does (docs/decisions/0065-*, 0096-*, 0101-*)."""
 
 FACTOR_BYTES = 5 << 10
 """Of shared memory, for what the segments of all heads are multiplied by: a linear's columns and
 its sums take the rest of 16 KiB."""
 
 
-def joined_segments(spec: AttentionSpec) -> int:
-    """How many segments of a sequence a linear joins at most, if there is room for these."""
-    room = FACTOR_BYTES // (4 * spec.heads) - 1
-    cheap = JOINED_BYTES // (4 * spec.heads * spec.head_dim)
-    return max(JOINED_SEGMENTS, min(room, cheap))
+@dataclass(frozen=True)
+class Joining:
+    """A linear that joins.
+
+    Attributes:
+        workgroups: that it has for each row of activations.
+        bytes: of its matrix.
+    """
+
+    workgroups: int
+    bytes: int
+
+    def segments(self, spec: AttentionSpec, sequences: int = 1) -> int:
+        """How many segments of each sequence of a step it joins at most, if there is room for the
+        `JOINED_SEGMENTS` of one; 0 where there should be a launch that does."""
+        room = FACTOR_BYTES // (4 * spec.heads) - 1
+        segment = 4 * spec.heads * spec.head_dim * self.workgroups * sequences
+        cheap = max(0, JOINED_BYTES - (sequences - 1) * self.bytes) // segment
+        return max(JOINED_SEGMENTS if sequences == 1 else 0, min(room, cheap))
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The attention of the only sequence of a step, which has `joined_segments` at most.
+    """The attention of the sequences of a step, a row of the linear each.
 
     Attributes:
         spec: of the attention.
-        share: the sequences whose segments are kept together; this one is the first of them.
+        share: the sequences whose segments are kept together: all that the step has.
+        most: the segments of a sequence, at most.
     """
 
     spec: AttentionSpec
     share: Share
-
-    @property
-    def most(self) -> int:
-        """The most segments of a head."""
-        return min(joined_segments(self.spec), -(-self.spec.context // self.spec.segment))
+    most: int
 
     @property
     def factors(self) -> int:
@@ -86,13 +97,15 @@ class Joined:
         """What tells kernels that join it from others."""
         spec = self.spec
         sizes = (spec.batch, spec.pages, spec.heads, spec.context)
-        return ("joined", *sizes, *self.share.parts, *trait_names(spec), *segment_names(spec))
+        most, parts = f"j{self.most}", self.share.parts
+        return ("joined", *sizes, most, *parts, *trait_names(spec), *segment_names(spec))
 
     def begin(self, thread: Thread, named: Mapping[str, Buffer]) -> Callable[[Expr], Expr]:
         """Four columns of all heads by their number. Every thread of the workgroup must come here:
         there is a barrier."""
         spec, most, vectors = self.spec, self.most, self.spec.head_dim // 4
-        length = bind(named["table"][0, KV_LEN] + 1)
+        row = thread.y
+        length = bind(named["table"][row, KV_LEN] + 1)
         segments, first = few_segments(spec, length, most)
         factors = shared((self.factors,))
         state, slices = local((3,)), slices_of(vectors)
@@ -103,7 +116,7 @@ class Joined:
                 of = Slice(
                     segments,
                     slices,
-                    lambda i: pair(named["part"][0, head, i, vectors]),
+                    lambda i: pair(named["part"][row, head, i, vectors]),
                     first=first,
                     sink=bind(named["sinks"][head] * number(LOG2E)) if spec.sinks else None,
                     factor=lambda i, weight: store(factors, weight, begin + (i - place)),
@@ -116,7 +129,7 @@ class Joined:
                     store(state, state[2] + state[1], 2)
                 store(factors, state[2], begin + most)
         barrier()
-        return _Joining(self, named["part"], place, segments, factors).vector
+        return _Joining(self, named["part"], row, place, segments, factors).vector
 
 
 @dataclass(frozen=True)
@@ -126,6 +139,7 @@ class _Joining:
     Attributes:
         joined: what is joined.
         part: o of its segments, and m and l.
+        row: the sequence.
         first: the first segment that is joined.
         segments: how many there are.
         factors: shared: of each head what its segments are multiplied by, then the sum of that.
@@ -133,6 +147,7 @@ class _Joining:
 
     joined: Joined
     part: Buffer
+    row: Expr
     first: Expr | int
     segments: Expr
     factors: Buffer
@@ -149,7 +164,7 @@ class _Joining:
             store(acc, 0.0, 1)
             with T.serial(0, T.floordiv(self.segments - z + (slices - 1), slices)) as i:
                 nth = bind(z + i * slices)
-                output = self.part[0, head, self.first + nth, c]
+                output = self.part[self.row, head, self.first + nth, c]
                 store(acc, fma(splat(self.factors[begin + nth]), output, acc[1]), 1)
 
         add(0)

@@ -119,6 +119,13 @@ def fewer_workgroups(shape: Shape, rows: int) -> Shape:
     return replace(shape, columns=next(fitting, shape.columns))
 
 
+def joining_workgroups(outputs: int, inputs: int, scheme: str) -> int:
+    """How many workgroups a matrix has where a source makes its row of activations."""
+    runs = inputs // GpuWeights(scheme, outputs, inputs).run
+    shape = fewer_workgroups(shape_for(outputs, runs, 1), outputs)
+    return outputs // (shape.sets * shape.columns)
+
+
 @cache
 def matvec(
     spec: PartSpec,
@@ -141,7 +148,7 @@ def matvec(
         norm: x is RMS-normalized (Zhang and Sennrich 2019) with this epsilon on the way in.
         gather: row i reads ``x[logit_rows[i]]``.
         subgroups: for the sums over lanes.
-        source: of the only row of x, where it is no buffer; ``batch`` is 1 then.
+        source: of a workgroup's only row of x, where it is no buffer; ``batch`` is 1 then.
     """
     NP, K, bound, count = spec.outputs, spec.inputs, spec.live, spec.count
     weights = GpuWeights(spec.scheme, NP, K)
