@@ -65,7 +65,9 @@ from edgewise_compiler.targets.lowering import (
 from edgewise_runtime.format.abi import GROUP, LOGIT_ROWS, ROWS
 from edgewise_runtime.format.expr import Expr
 
-MAX_BATCH_ROWS = 8  # rows one workgroup of a matvec handles at most
+MAX_BATCH_ROWS = 4
+"""Rows that one workgroup of a matvec handles at most. Twice as many would read a matrix half as
+often, and x, which keeps them waiting, more often for each sum (docs/decisions/0102-*)."""
 
 
 def _count(value: Value) -> int:

@@ -179,6 +179,7 @@ def test_a_row_has_the_same_bits_in_any_company(case: Case) -> None:
     whole = inputs.run(8, BOUND)[:BOUND]
     np.testing.assert_array_equal(inputs.run(1, BOUND)[:BOUND], whole)
     np.testing.assert_array_equal(inputs.run(1, 1)[0], whole[0])
+    np.testing.assert_array_equal(inputs.run(4, BOUND)[:BOUND], whole)
     np.testing.assert_array_equal(inputs.run(8, 2)[:2], whole[:2])
     moved = inputs.moved(3).run(8, BOUND)
     np.testing.assert_array_equal(moved[3:BOUND], whole[: BOUND - 3])
@@ -189,7 +190,7 @@ def test_a_row_has_the_same_bits_in_any_company(case: Case) -> None:
 def test_a_row_has_the_same_bits_in_programs_and_launches_of_any_size(gather: bool) -> None:
     inputs = Inputs(Case(64, 288, "q4", norm=True, gather=gather), seed=9)
     whole = inputs.run(1, 3)[:3]
-    for batch in (1, 8):
+    for batch in (1, 4, 8):
         # The rows a program may have beyond those of this call make no difference.
         for bound, spare in ((BOUND, 7), (3, 0)):
             trimmed = copy.copy(inputs)
