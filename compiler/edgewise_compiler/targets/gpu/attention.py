@@ -117,9 +117,10 @@ def _shares(low: GpuLowering, spec: AttentionSpec) -> list[Share]:
     return [all_together(spec)] if low.short else in_turn(spec)
 
 
-def joinable_by(low: GpuLowering, graph: Graph) -> Mapping[int, int]:
+def joinable_by(low: GpuLowering, graph: Graph, together: int) -> Mapping[int, int]:
     """By numbers of sequences the most tokens of each up to which linears join the segments of all
-    attention that they can; empty where they can of none."""
+    attention that they can, of several no more than `together_reach`; empty where they can of none.
+    """
     joined = joined_by_linears(low, graph)
     batch, context = low.bounds.batch, low.bounds.context
     readers = [
@@ -133,11 +134,10 @@ def joinable_by(low: GpuLowering, graph: Graph) -> Mapping[int, int]:
 
     def reach(sequences: int) -> int:
         reaches = (of.segments(spec, sequences) * spec.segment for of, spec in readers)
-        room = context if sequences == 1 else together_reach(low, graph)
-        return min(context, room, *reaches)
+        return min(context if sequences == 1 else together, *reaches)
 
-    few, powers = range(1, 8), (1 << i for i in range(3, 16))
-    return {n: reach(n) for n in sorted({*few, *powers, batch}) if n <= batch}
+    counts = range(1, batch + 1)
+    return {n: reach(n) for n in counts if n < 8 or n.bit_count() == 1 or n == batch}
 
 
 def together_reach(low: GpuLowering, graph: Graph) -> int:

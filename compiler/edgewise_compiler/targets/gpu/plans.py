@@ -54,7 +54,7 @@ def plans(
     rows, batch = low.bounds.rows, low.bounds.batch
     short = replace(low, few=True)
     together = together_reach(low, few["layers"])
-    joinable = joinable_by(low, few["layers"]) if joining else {}
+    joinable = joinable_by(low, few["layers"], together) if joining else {}
     if joinable.get(1) == low.bounds.context:
         short = replace(short, joining=True)
     if joinable.get(batch) == low.bounds.context:

@@ -19,6 +19,7 @@ from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.webgpu.program import LANGUAGE
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_runtime.cost import plan_cost
+from edgewise_runtime.format.manifest import Entry
 from edgewise_runtime.format.plan import Plan
 from tests.compiler.kernels.every_kernel import LLAMA, QWEN3, gpu_calls, gpu_program, kernels_of
 from tests.compiler.targets.webgpu.programs import program_plans
@@ -133,11 +134,8 @@ def test_the_fewer_sequences_the_longer_they_are_while_a_layer_is_five_launches(
     launches = {plan.name: len(plan.calls) for plan in program.plans}
 
     def of_layer(b: int, t: int) -> int:
-        fitting = (
-            plan
-            for when, plan in program.entries["forward"]
-            if all(low <= {"b": b, "t": t}[of] <= high for of, (low, high) in when.items())
-        )
+        choices = (Entry(*choice) for choice in program.entries["forward"])
+        fitting = (entry.plan for entry in choices if entry.fits({"b": b, "t": t}))
         return launches[next(fitting)] - 2
 
     for sequences, tokens in reaches.items():

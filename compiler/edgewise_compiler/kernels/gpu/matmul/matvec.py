@@ -76,6 +76,10 @@ class Shape:
         """Sums of a thread."""
         return self.columns * self.batch
 
+    def workgroups(self, rows: int) -> int:
+        """How many a matrix of so many rows takes, for as many rows of activations as one has."""
+        return rows // (self.sets * self.columns)
+
 
 class Source(Protocol):
     """What is no buffer yet and becomes a row of x on the way into shared memory."""
@@ -112,9 +116,10 @@ def shape_for(rows: int, runs: int, batch: int) -> Shape:
     return Shape(lanes, 2 if batch > MANY_ROWS else columns, batch)
 
 
-def fewer_workgroups(shape: Shape, rows: int) -> Shape:
-    """The same sums, with as many output rows a thread as divide the matrix evenly, 8 at most: for
-    what every workgroup does before it begins."""
+def joining_shape(rows: int, runs: int) -> Shape:
+    """The same sums of one row of activations, with as many output rows a thread as divide the
+    matrix evenly, 8 at most: fewer workgroups do what every one does before it begins."""
+    shape = shape_for(rows, runs, 1)
     fitting = (n for n in (8, 4) if n > shape.columns and rows % (shape.sets * n) == 0)
     return replace(shape, columns=next(fitting, shape.columns))
 
@@ -122,8 +127,7 @@ def fewer_workgroups(shape: Shape, rows: int) -> Shape:
 def joining_workgroups(outputs: int, inputs: int, scheme: str) -> int:
     """How many workgroups a matrix has where a source makes its row of activations."""
     runs = inputs // GpuWeights(scheme, outputs, inputs).run
-    shape = fewer_workgroups(shape_for(outputs, runs, 1), outputs)
-    return outputs // (shape.sets * shape.columns)
+    return joining_shape(outputs, runs).workgroups(outputs)
 
 
 @cache
@@ -152,9 +156,8 @@ def matvec(
     """
     NP, K, bound, count = spec.outputs, spec.inputs, spec.live, spec.count
     weights = GpuWeights(spec.scheme, NP, K)
-    shape = shape_for(NP, K // weights.run, batch)
-    if source is not None:
-        shape = fewer_workgroups(shape, NP)
+    runs = K // weights.run
+    shape = joining_shape(NP, runs) if source else shape_for(NP, runs, batch)
     arguments = (
         *(source.arguments() if source else (Arg("x", "float32x4", (spec.rows, K // 4)),)),
         *weights.arguments(),
@@ -190,7 +193,7 @@ def matvec(
         arguments,
         body,
         threads=THREADS,
-        grid=(NP // (shape.sets * shape.columns), ("ceildiv", symbol, batch)),
+        grid=(shape.workgroups(NP), ("ceildiv", symbol, batch)),
         bounds={symbol: bound},
         subgroups=subgroups,
     )
