@@ -16,7 +16,7 @@ from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
 from edgewise_compiler.kernels.gpu.attention.shares import Share, all_together, in_turn
 from edgewise_compiler.kernels.gpu.attention.tensor import attention_fits, attention_tensor
-from edgewise_compiler.kernels.gpu.matmul.matvec import joining_workgroups
+from edgewise_compiler.kernels.gpu.matmul.shape import joining_workgroups
 from edgewise_compiler.plan.calls import Call, Tensor
 from edgewise_compiler.targets.gpu.lowering import GpuLowering, call_of
 from edgewise_compiler.targets.lowering import attention_cost, mul, param_bytes, read, to

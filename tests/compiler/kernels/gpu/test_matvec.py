@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.kernels.gpu.matmul.matvec import matvec, shape_for
+from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
+from edgewise_compiler.kernels.gpu.matmul.shape import shape_for
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.quantize import SCHEMES

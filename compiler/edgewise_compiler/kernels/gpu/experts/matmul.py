@@ -24,10 +24,11 @@ from edgewise_compiler.kernels.gpu.experts.route import (
 )
 from edgewise_compiler.kernels.gpu.matmul.matmul import FEW_ROWS, TileKernel, tile_for
 from edgewise_compiler.kernels.gpu.matmul.matmul import THREADS as TILE_THREADS
-from edgewise_compiler.kernels.gpu.matmul.matvec import THREADS as MATVEC_THREADS
-from edgewise_compiler.kernels.gpu.matmul.matvec import MatvecKernel, shape_for
+from edgewise_compiler.kernels.gpu.matmul.matvec import MatvecKernel
 from edgewise_compiler.kernels.gpu.matmul.serial import ONE, SEVERAL, SerialKernel
 from edgewise_compiler.kernels.gpu.matmul.serial import THREADS as SERIAL_THREADS
+from edgewise_compiler.kernels.gpu.matmul.shape import THREADS as MATVEC_THREADS
+from edgewise_compiler.kernels.gpu.matmul.shape import shape_for
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, when
